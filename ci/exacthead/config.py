@@ -1,0 +1,224 @@
+"""harness.toml as data: workers, suites, jobs, runners. Unknown keys are errors with the nearest name."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from exacthead.errors import HarnessError, nearest
+
+T = TypeVar("T")
+
+Flavour = Literal["cpu", "cuda"]
+LinkMode = Literal["hardlink", "copy", "clone", "symlink"]
+
+
+class Table(BaseModel):
+    """A table of harness.toml; closed, so that a misspelt key never becomes a silent default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Project(Table):
+    """The repository under test: its name and the folders that first-party code is imported from."""
+
+    name: str
+    pythonpath: tuple[str, ...] = (".",)
+
+
+class FlavourRequirements(Table):
+    """What one accelerator flavour adds to a worker."""
+
+    requirements: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    platform: str = "x86_64-manylinux_2_34"
+
+
+class Worker(Table):
+    """A Python environment in which one kind of process runs.
+
+    ``python`` is a minor version. ``patch_floor`` is the lowest full version that the requirements
+    claim to need; an interpreter below it is used only with ``below_patch_floor = true``.
+    ``no_deps`` requirements are locked and installed without their dependencies.
+    ``provided`` names an existing interpreter instead of building one; then ``requirements`` are
+    version ranges to check. ``environment`` values may hold ``${VAR}``, expanded before the key.
+    """
+
+    python: str = Field(default="3.13", pattern=r"^3\.\d+$")
+    patch_floor: str | None = Field(default=None, pattern=r"^3\.\d+\.\d+$")
+    below_patch_floor: bool = False
+    groups: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    no_deps: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    flavours: dict[Flavour, FlavourRequirements] = Field(
+        default_factory=lambda: {"cpu": FlavourRequirements()}
+    )
+    probes: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    local_packages: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    link_mode: LinkMode = "hardlink"
+    provided: str | None = None
+
+
+class Suite(Table):
+    """A set of unit tests with the worker they need. Times in seconds."""
+
+    paths: tuple[str, ...]
+    worker: str
+    timeout_s: float = 600.0
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class Leg(Table):
+    """One isolated run of a job: which worker plays which role, and its own environment."""
+
+    workers: dict[str, str]
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class Job(Table):
+    """A functional script with its contract, needs and legs. Times in seconds, memory in GB."""
+
+    script: str
+    contract: str
+    level: Literal["L0", "L1", "L2", "L3"]
+    timeout_s: float
+    cpus: int = 1
+    memory_gb: float = 1.0
+    accelerators: int = 0
+    legs: dict[str, Leg]
+
+
+class Runner(Table):
+    """A machine's resources."""
+
+    cpus: int
+    memory_gb: float
+    accelerators: int = 0
+
+
+class Ci(Table):
+    """What .ci/run calls after the README's two commands."""
+
+    sessions: tuple[str, ...] = ()
+
+
+class Harness(Table):
+    """The whole file, plus where it was read from."""
+
+    project: Project
+    ci: Ci = Ci()
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    workers: dict[str, Worker]
+    suites: dict[str, Suite] = Field(default_factory=dict)
+    jobs: dict[str, Job] = Field(default_factory=dict)
+    runners: dict[str, Runner] = Field(default_factory=dict)
+    root: Path = Field(default=Path(), exclude=True)
+
+    def worker(self, name: str) -> Worker:
+        """The declared worker ``name``; an unknown name is an error with the nearest one."""
+        return self._pick("worker", name, self.workers)
+
+    def suite(self, name: str) -> Suite:
+        """The declared suite ``name``."""
+        return self._pick("suite", name, self.suites)
+
+    def job(self, name: str) -> Job:
+        """The declared job ``name``."""
+        return self._pick("job", name, self.jobs)
+
+    def runner(self, name: str) -> Runner:
+        """The declared runner ``name``."""
+        return self._pick("runner", name, self.runners)
+
+    @staticmethod
+    def _pick(what: str, name: str, known: dict[str, T]) -> T:
+        if name not in known:
+            raise HarnessError(
+                f"{what} {name!r}",
+                f"no such {what} in harness.toml",
+                nearest(name, known),
+            )
+        return known[name]
+
+
+def load(root: Path) -> Harness:
+    """Read and check ``root/ci/harness.toml``.
+
+    Raises:
+        HarnessError: naming every problem at once, with the nearest known key for each unknown one.
+    """
+    path = root / "ci" / "harness.toml"
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HarnessError(
+            f"read {path}", "no such file", "run inside a repository that has one"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise HarnessError(f"read {path}", str(error), "mend the TOML syntax there") from error
+    try:
+        harness = Harness.model_validate({**raw, "root": root})
+    except ValidationError as error:
+        problems = "\n    ".join(_problem(detail) for detail in error.errors())
+        raise HarnessError(f"a valid {path}", f"\n    {problems}", "mend these keys") from error
+    _check_references(harness, path)
+    return harness
+
+
+def _problem(detail: Any) -> str:
+    where = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return f"{where}: unknown key; {nearest(str(detail['loc'][-1]), _known(detail['loc']))}"
+    return f"{where}: {detail['msg']}"
+
+
+def _known(loc: tuple[str | int, ...]) -> set[str]:
+    """The keys that the model has at the table that ``loc`` lies in."""
+    # A table's kind is told by its outermost and, two levels down, its inner name.
+    models: dict[tuple[str, ...], type[Table]] = {
+        ("project",): Project,
+        ("ci",): Ci,
+        ("workers",): Worker,
+        ("suites",): Suite,
+        ("jobs",): Job,
+        ("runners",): Runner,
+        ("workers", "flavours"): FlavourRequirements,
+        ("jobs", "legs"): Leg,
+    }
+    kind = tuple(str(part) for part in loc[:-1][0:3:2])
+    if not kind:
+        return set(Harness.model_fields) - {"root"}
+    return set(models[kind].model_fields)
+
+
+def _check_references(harness: Harness, path: Path) -> None:
+    problems = []
+    for name, worker in harness.workers.items():
+        problems += [
+            f"workers.{name}.groups: no group {group!r}; {nearest(group, harness.groups)}"
+            for group in worker.groups
+            if group not in harness.groups
+        ]
+    used = [(f"suites.{name}.worker", suite.worker) for name, suite in harness.suites.items()]
+    for name, job in harness.jobs.items():
+        for leg_name, leg in job.legs.items():
+            used += [
+                (f"jobs.{name}.legs.{leg_name}.workers.{role}", worker)
+                for role, worker in leg.workers.items()
+            ]
+    problems += [
+        f"{where}: no worker {worker!r}; {nearest(worker, harness.workers)}"
+        for where, worker in used
+        if worker not in harness.workers
+    ]
+    if problems:
+        joined = "\n    ".join(problems)
+        raise HarnessError(f"a valid {path}", f"\n    {joined}", "mend these references")

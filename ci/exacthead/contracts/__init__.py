@@ -1,0 +1,1 @@
+"""Contracts: the checks that a leg's metrics must satisfy, as data (law 5)."""

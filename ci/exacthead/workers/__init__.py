@@ -1,0 +1,1 @@
+"""Spec-aware worker environments: two specs never share one (law 1)."""

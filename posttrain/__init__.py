@@ -1,0 +1,1 @@
+"""A small, real RL post-training stack: FSDP2 policy, vLLM generation, NeMo Gym environments."""
