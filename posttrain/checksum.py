@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 def state_checksum(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
     """Digest names, dtypes, shapes and raw bytes of full (unsharded) tensors.
 
+    A negative zero counts as zero: an engine that has packed a weight for its kernel can only be
+    read by a product, which does not tell the two apart.
+
     Args:
         tensors: (checkpoint name, tensor) pairs in any order; names must be distinct.
 
@@ -29,7 +32,7 @@ def state_checksum(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
             msg = f"tensor {name!r} appears twice"
             raise ValueError(msg)
         seen.add(name)
-        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+        flat = (tensor.detach().to("cpu") + 0).contiguous().reshape(-1)
         digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -1,4 +1,7 @@
-"""harness.toml as data: workers, suites, jobs, runners. Unknown keys are errors with the nearest name."""
+"""harness.toml as data: workers, suites, jobs, runners.
+
+An unknown key is an error that names the nearest known one.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Table(BaseModel):
 
 
 class Project(Table):
-    """The repository under test: its name and the folders that first-party code is imported from."""
+    """The repository under test: its name, and the folders that its code is imported from."""
 
     name: str
     pythonpath: tuple[str, ...] = (".",)
@@ -56,9 +59,7 @@ class Worker(Table):
     no_deps: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
-    flavours: dict[Flavour, FlavourRequirements] = Field(
-        default_factory=lambda: {"cpu": FlavourRequirements()}
-    )
+    flavours: dict[Flavour, FlavourRequirements] = {"cpu": FlavourRequirements()}
     probes: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict)
     local_packages: tuple[str, ...] = ()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Part of every key: raise it when the builder itself changes what a spec turns into.
 BUILDER = 1
@@ -39,6 +42,8 @@ class Spec:
             mirrors), as digests or kinds, never as paths; and each swapped distribution.
         probes: modules that must import before the worker is published.
         notes: what the report must say of this spec (an interpreter below a patch floor).
+        provided: the environment is the user's own. ``interpreter.path`` is its Python, ``lock``
+            its frozen package list; it is never built, changed or collected.
     """
 
     name: str
@@ -52,14 +57,16 @@ class Spec:
     sources: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    provided: bool = False
 
     def content(self) -> dict[str, object]:
         """Everything that is in the key, as JSON-ready data."""
         data = asdict(self)
         for left_out in ("name", "notes"):
             del data[left_out]
-        del data["interpreter"]["path"]
-        return {"builder": BUILDER, **data}
+        interpreter = asdict(self.interpreter)
+        del interpreter["path"]
+        return {"builder": BUILDER, **data, "interpreter": interpreter}
 
     @property
     def key(self) -> str:

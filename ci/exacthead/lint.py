@@ -1,0 +1,89 @@
+"""The static checks of the repository: formatting, rules, types, shell scripts, locks."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from exacthead.config import Harness
+
+SHFMT = ("shfmt", "--indent", "4")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check printed when it failed."""
+
+    check: str
+    output: str
+
+
+def lint(harness: Harness, bin_folder: Path, *, fix: bool, say: Callable[[str], None]) -> list[Finding]:
+    """Run every check, also after one has failed, and return those that found something.
+
+    Args:
+        harness: the repository's declarations.
+        bin_folder: the ``bin`` folder of the worker that carries the tools.
+        fix: let ruff and shfmt mend what is safe before they check.
+        say: called with one line a check.
+    """
+    from exacthead.workers.lock import check_locks
+
+    root = harness.root
+    scripts = shell_scripts(root)
+    if fix:
+        for command in (("ruff", "check", "--fix", "--quiet", "."), ("ruff", "format", "--quiet", "."), (*SHFMT, "--write", *scripts)):
+            _run(root, bin_folder, command)
+    checks: dict[str, tuple[str, ...]] = {
+        "ruff rules": ("ruff", "check", "--no-cache", "."),
+        "ruff format": ("ruff", "format", "--no-cache", "--diff", "."),
+        "types": ("mypy", "--cache-dir", ".cache/mypy"),
+        "shellcheck": ("shellcheck", "--external-sources", *scripts),
+        "shfmt": (*SHFMT, "--diff", *scripts),
+    }
+    findings = []
+    for name, command in checks.items():
+        output = _run(root, bin_folder, command)
+        say(f"{name}: {'ok' if output is None else 'FAILED'}")
+        if output is not None:
+            findings.append(Finding(name, output))
+    stale = check_locks(harness)
+    say(f"locks: {'FAILED' if stale else 'ok'}")
+    if stale:
+        findings.append(Finding("locks", "\n".join(map(str, stale))))
+    return findings
+
+
+def shell_scripts(root: Path) -> tuple[str, ...]:
+    """Tracked or new files that end in .sh or start with a shell's shebang, relative to ``root``."""
+    from exacthead.head import git
+
+    listed = git(root, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    return tuple(name for name in listed if _is_shell(root / name))
+
+
+def _is_shell(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    if path.suffix == ".sh":
+        return True
+    with path.open("rb") as file:
+        first = file.readline(80)
+    return first.startswith(b"#!") and first.rstrip().endswith((b"/sh", b"bash", b" sh"))
+
+
+def _run(root: Path, bin_folder: Path, command: tuple[str, ...]) -> str | None:
+    """None when the tool is content, else all it printed."""
+    done = subprocess.run(
+        [str(bin_folder / command[0]), *command[1:]],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return None if done.returncode == 0 else done.stdout + done.stderr

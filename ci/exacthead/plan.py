@@ -1,0 +1,187 @@
+"""Plan: everything that is decided before anything runs, as one JSON document with a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from exacthead.errors import HarnessError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from exacthead.config import Harness
+    from exacthead.head import Head
+    from exacthead.workers.spec import Spec
+
+# Order of iteration and hash seeds are part of a plan, so that a replay meets the same ones.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that gets a verdict: a leg of a job, or a suite.
+
+    Attributes:
+        id: unique in its plan; also the name of its folder's subject.
+        kind: ``leg`` or ``suite``.
+        command: program and arguments, relative to the repository's root. ``{python:ROLE}`` stands
+            for the interpreter of that role's worker and ``{folder}`` for the item's folder: paths
+            that a plan cannot hold, since it is the same on every machine.
+        workers: role -> worker name; exported as ``EXACTHEAD_PYTHON_<ROLE>``.
+        environment: the item's own variables.
+        timeout_s: seconds until its processes are ended.
+        contract: path of its contract, relative to the root; empty for suites.
+        seed: exported as ``EXACTHEAD_SEED`` and ``PYTHONHASHSEED``.
+    """
+
+    id: str
+    kind: Literal["leg", "suite"]
+    command: tuple[str, ...]
+    workers: dict[str, str]
+    environment: dict[str, str]
+    timeout_s: float
+    contract: str = ""
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Items in the order they run, with the head, the worker keys and the runner they are for."""
+
+    head: Head
+    runner: str
+    flavour: str
+    items: tuple[Item, ...]
+    keys: dict[str, str]
+    notes: tuple[str, ...] = ()
+    invocation: str = field(default="", compare=False)
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready content with its own digest under ``digest``."""
+        data = asdict(self)
+        return {"digest": self.digest, **data}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over everything decided, but not over how it was asked for."""
+        data = asdict(self)
+        del data["invocation"]
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    def item(self, item_id: str) -> Item:
+        """The item of that id; an unknown one is an error with the nearest."""
+        for item in self.items:
+            if item.id == item_id:
+                return item
+        raise HarnessError(
+            f"item {item_id!r}",
+            "no such item in the plan",
+            nearest(item_id, [item.id for item in self.items]),
+        )
+
+    def only(self, item_id: str) -> Plan:
+        """The same plan reduced to one item and the workers it uses."""
+        item = self.item(item_id)
+        used = set(item.workers.values())
+        return replace(
+            self, items=(item,), keys={name: k for name, k in self.keys.items() if name in used}
+        )
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan.json; a digest that does not match its content is an error."""
+    from exacthead.head import Head
+
+    data = json.loads(path.read_text(encoding="utf-8"))
+    digest = data.pop("digest")
+    items = tuple(
+        Item(**{**item, "command": tuple(item["command"])}) for item in data.pop("items")
+    )
+    plan = Plan(
+        **{**data, "head": Head(**data["head"]), "items": items, "notes": tuple(data["notes"])}
+    )
+    if plan.digest != digest:
+        raise HarnessError(
+            f"the plan {path}", f"digest {plan.digest[:12]}, recorded {digest[:12]}", "plan again"
+        )
+    return plan
+
+
+def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tuple[Item, ...]:
+    """The legs of a job (all, or the named ones) in the order that harness.toml gives."""
+    job = harness.job(job_name)
+    chosen = list(legs) or list(job.legs)
+    for leg in chosen:
+        if leg not in job.legs:
+            raise HarnessError(
+                f"leg {leg!r} of job {job_name!r}", "no such leg", nearest(leg, job.legs)
+            )
+    for path in (job.script, job.contract):
+        if not (harness.root / path).is_file():
+            raise HarnessError(f"job {job_name!r}", f"no file {path}", "restore it or mend the job")
+    return tuple(
+        Item(
+            id=f"{job_name}.{leg}",
+            kind="leg",
+            command=("bash", job.script, leg),
+            workers=job.legs[leg].workers,
+            environment=job.legs[leg].environment,
+            timeout_s=job.timeout_s,
+            contract=job.contract,
+        )
+        for leg in chosen
+    )
+
+
+def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]:
+    """The suites (all, or the named ones); a listed path that is gone is an error that names it."""
+    items = []
+    for name in list(names) or list(harness.suites):
+        suite = harness.suite(name)
+        gone = [path for path in suite.paths if not (harness.root / path).exists()]
+        if gone:
+            raise HarnessError(
+                f"suite {name!r}", f"no such path: {', '.join(gone)}", "mend its paths"
+            )
+        items.append(
+            Item(
+                id=f"unit.{name}",
+                kind="suite",
+                command=(
+                    *("{python:suite}", "-m", "pytest", "--junitxml={folder}/junit.xml"),
+                    *suite.paths,
+                ),
+                workers={"suite": suite.worker},
+                environment=suite.environment,
+                timeout_s=suite.timeout_s,
+            )
+        )
+    return tuple(items)
+
+
+def make_plan(  # noqa: PLR0913
+    head: Head,
+    items: tuple[Item, ...],
+    specs: dict[str, Spec],
+    *,
+    runner: str,
+    flavour: str,
+    invocation: str,
+) -> Plan:
+    """Join what was selected with the keys of the workers it needs."""
+    if not items:
+        raise HarnessError("a plan", "nothing is selected", "name at least one job or suite")
+    notes = tuple(note for _, spec in sorted(specs.items()) for note in spec.notes)
+    return Plan(
+        head=head,
+        runner=runner,
+        flavour=flavour,
+        items=items,
+        keys={name: spec.key for name, spec in sorted(specs.items())},
+        notes=notes,
+        invocation=invocation,
+    )

@@ -1,0 +1,241 @@
+"""Running one item (a leg or a unit shard) isolated and bounded, with everything it leaves on file.
+
+The harness starts a supervisor, and that the item (supervisor.py says why). The item writes its log
+straight to the file, so that nothing is lost however anyone dies; the echo follows the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import exacthead
+from exacthead.errors import HarnessError
+from exacthead.runs import process
+from exacthead.runs.echo import Echo
+from exacthead.runs.files import write_json
+from exacthead.runs.isolation import Place, item_environment, private_folder
+from exacthead.runs.judge import judge, signal_name
+from exacthead.runs.order import Facts, Order, read_facts
+from exacthead.runs.ports import claim_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from exacthead.runs.folder import ItemFolder
+    from exacthead.runs.ports import Ports
+    from exacthead.verdict import Verdict
+
+_POLL_S = 0.1
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from exacthead.runs.supervisor import main; main()"
+)
+
+
+@dataclass(frozen=True)
+class ItemRequest:
+    """What one item is. Times in seconds, memory in MiB.
+
+    Attributes:
+        item_id: its name in the plan; any text.
+        command: program and arguments.
+        cwd: the folder it runs in, absolute.
+        folder: where its results go.
+        timeout_s: how long the whole item may take.
+        environment: what the job declares, over the harness's defaults.
+        pythonpath: first-party folders, absolute, in order.
+        grace_s: after a timeout, the time between SIGTERM and SIGKILL.
+        leftover_grace_s: how long processes may outlive the script without being leftovers.
+        memory_limit_mb: the whole tree's proportional set size at which the item is ended; it is
+            sampled, so a short peak can go unseen.
+        keep_private: leave the private folder (temporary files, caches) in place for a look.
+    """
+
+    item_id: str
+    command: tuple[str, ...]
+    cwd: Path
+    folder: ItemFolder
+    timeout_s: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pythonpath: tuple[Path, ...] = ()
+    grace_s: float = 10.0
+    leftover_grace_s: float = 2.0
+    memory_limit_mb: float | None = None
+    keep_private: bool = False
+
+    def describe(self) -> dict[str, object]:
+        """The request as JSON-ready data, enough to ask for the same again (request.json)."""
+        return {
+            "item_id": self.item_id,
+            "command": list(self.command),
+            "cwd": str(self.cwd),
+            "environment": dict(self.environment),
+            "pythonpath": [str(path) for path in self.pythonpath],
+            "timeout_s": self.timeout_s,
+            "grace_s": self.grace_s,
+            "leftover_grace_s": self.leftover_grace_s,
+            "memory_limit_mb": self.memory_limit_mb,
+        }
+
+
+@dataclass(frozen=True)
+class ItemOutcome:
+    """What became of an item, before any contract is looked at.
+
+    ``returncode`` is None when the script never started or its end was not seen, negative for a
+    signal, whose name is then in ``signal``. ``peak_pss_mb`` is sampled over the whole process
+    tree, in MiB. ``private`` is the folder that was kept, if it was.
+    """
+
+    verdict: Verdict
+    returncode: int | None
+    signal: str | None
+    seconds: float
+    peak_pss_mb: float
+    leftovers: tuple[str, ...]
+    notes: tuple[str, ...]
+    log: Path
+    private: Path | None = None
+
+
+def run_item(
+    request: ItemRequest,
+    *,
+    echo: Callable[[str], object] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> ItemOutcome:
+    """Run the item to its end and say what became of it; all of it is gone on return.
+
+    Args:
+        request: the item.
+        echo: gets the log's text as it grows, with control characters made visible.
+        stop: asked often; once it is true the item is ended within five seconds and its verdict
+            is ``interrupted``.
+
+    Raises:
+        HarnessError: when the item cannot be isolated (no free ports, no temporary folder, a
+            reserved variable) or its folder cannot be written to.
+    """
+    write_json(request.folder.request, request.describe())
+    request.folder.log.write_bytes(b"")
+    token = uuid.uuid4().hex
+    with claim_ports() as ports:
+        private = private_folder()
+        try:
+            order = _order(request, private, ports, token)
+            facts = _supervise(order, ports, Echo(request.folder.log, echo), stop)
+        finally:
+            if not request.keep_private:
+                shutil.rmtree(private, ignore_errors=True)
+    return ItemOutcome(
+        verdict=judge(facts, request.folder.log, request.timeout_s, request.memory_limit_mb),
+        returncode=facts.returncode,
+        signal=signal_name(facts.returncode),
+        seconds=round(facts.seconds, 3),
+        peak_pss_mb=round(facts.peak_pss_mb, 1),
+        leftovers=facts.leftovers,
+        notes=facts.notes,
+        log=request.folder.log,
+        private=private if request.keep_private else None,
+    )
+
+
+def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Order:
+    environment = item_environment(
+        inherited=os.environ,
+        additions=request.environment,
+        pythonpath=request.pythonpath,
+        place=Place(private, request.folder, ports, token),
+    )
+    return Order(
+        command=list(request.command),
+        cwd=str(request.cwd),
+        environment=environment,
+        token=token,
+        timeout_s=request.timeout_s,
+        grace_s=request.grace_s,
+        leftover_grace_s=request.leftover_grace_s,
+        memory_limit_mb=request.memory_limit_mb,
+        log=str(request.folder.log),
+        stacks_folder=str(private / "stacks"),
+        stacks_file=str(request.folder.stacks),
+        private=str(private),
+        keep_private=request.keep_private,
+        ports=(ports.low, ports.high),
+    )
+
+
+def _supervise(order: Order, ports: Ports, echo: Echo, stop: Callable[[], bool]) -> Facts:
+    """Start the supervisor and wait for its facts."""
+    source = str(Path(exacthead.__file__).parent.parent)
+    errors = Path(order.private) / "supervisor.log"
+    started = time.monotonic()
+    with errors.open("wb") as log:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", _BOOT, source],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            # The claim on the ports outlives a killed harness until the supervisor has ended all.
+            pass_fds=(ports.claim.fileno(),),
+            start_new_session=True,
+        )
+    with supervisor:
+        report = _talk(supervisor, order, echo, stop)
+    if report:
+        return read_facts(report)
+    # Nobody is left who knows the tree; what the token marks is ended from here.
+    process.end(
+        lambda: process.members(order.token), grace_s=0, kill_s=_POLL_S * 50, hurry=lambda: True
+    )
+    said = errors.read_text(encoding="utf-8", errors="replace").strip()[-500:]
+    return Facts(
+        ended_by="supervisor",
+        error=f"exit code {supervisor.returncode}{'; it said: ' + said if said else ''}",
+        seconds=time.monotonic() - started,
+    )
+
+
+def _talk(
+    supervisor: subprocess.Popen[bytes], order: Order, echo: Echo, stop: Callable[[], bool]
+) -> bytes:
+    """Give the order, follow the log, pass on a wish to stop; returns the report.
+
+    When this is left by an exception the order's pipe closes, which ends the item; the caller's
+    ``with`` waits for that.
+    """
+    if supervisor.stdin is None or supervisor.stdout is None:
+        raise HarnessError(
+            "a supervisor", "no pipes to it", "report this as a fault of the harness"
+        )
+    with supervisor.stdin as control:
+        report, told = b"", False
+        try:
+            control.write(json.dumps(asdict(order)).encode() + b"\n")
+            control.flush()
+            while True:
+                if not told and stop():
+                    told = True
+                    control.write(b"interrupt\n")
+                    control.flush()
+                ready = select.select([supervisor.stdout], [], [], _POLL_S)[0]
+                echo.follow()
+                if ready:
+                    data = os.read(supervisor.stdout.fileno(), 1 << 16)
+                    if not data:
+                        break
+                    report += data
+        except BrokenPipeError:
+            report = b""  # the supervisor is gone
+        echo.finish()
+        return report

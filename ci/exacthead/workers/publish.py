@@ -1,0 +1,78 @@
+"""Publish: take a build through all its stages and write its readiness record last."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from exacthead.workers import manifest, record
+from exacthead.workers.distributions import altered
+from exacthead.workers.layout import remove_tree, write_whole
+from exacthead.workers.verify import purge
+
+if TYPE_CHECKING:
+    from exacthead.workers.build import Build, Probed
+    from exacthead.workers.layout import Layout
+    from exacthead.workers.manifest import Entry
+
+
+def publish(layout: Layout, build: Build) -> record.Readiness:
+    """Build, byte-compile, probe and hash; then, and only then, is the worker ready.
+
+    Where uv's cache held files that are not what their wheels held, those distributions are purged
+    and the build is done once more. Where that changes nothing the wheel itself is at odds with its
+    RECORD; its content is still what the lock's hash says, so this is only noted.
+
+    Raises:
+        HarnessError: a stage failed.
+    """
+    probed, entries, spoilt = _stages(build)
+    if spoilt:
+        purge(spoilt, build.uv_environment)
+        remove_tree(build.root)
+        probed, entries, spoilt = _stages(build)
+        build.notes.extend(
+            f"{name}: {len(paths)} files differ from the wheel's own RECORD ({paths[0]})"
+            for name, paths in spoilt.items()
+        )
+    return _publish(layout, build, probed, entries)
+
+
+def _stages(build: Build) -> tuple[Probed, list[Entry], dict[str, list[str]]]:
+    build.create()
+    build.install()
+    patched = build.patch()
+    build.compile()
+    probed = build.probe()
+    with build.commands.stage("manifest"):
+        entries = manifest.scan(build.root)
+        spoilt = altered(build.root, (entry for entry in entries if entry.path not in patched))
+    return probed, entries, spoilt
+
+
+def _publish(
+    layout: Layout, build: Build, probed: Probed, entries: list[Entry]
+) -> record.Readiness:
+    key = build.spec.key
+    with build.commands.stage("manifest"):
+        data = manifest.encode(entries)
+        write_whole(layout.manifest(key), data)
+        always = ["bin/python", "pyvenv.cfg", str(probed.interpreter)]
+        always += [str(path) for path in (build.site_packages, *probed.modules)]
+        sentinels = record.choose_sentinels(build.root, entries, always)
+    readiness = record.Readiness(
+        key=key,
+        build=uuid4().hex,
+        built=datetime.now(UTC).isoformat(timespec="seconds"),
+        interpreter=str(probed.interpreter),
+        sentinels=sentinels,
+        manifest_sha256=hashlib.sha256(data).hexdigest(),
+        files=len(entries),
+        size=sum(entry.size for entry in entries if not entry.target),
+        timings=build.commands.timings,
+        notes=tuple(build.notes),
+    )
+    record.write(layout, readiness)
+    return readiness

@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# L3: one proven training step on a NeMo Gym environment (contract: gym_training.contract.toml).
+source functional/lib.sh
+
+train functional/recipes/gym_training.yaml

@@ -1,0 +1,19 @@
+# Shared by the functional jobs, which are started by `nox -s functional_<job>` with the repository's
+# root as working directory and the variables that docs/runs.md lists.
+# shellcheck shell=bash
+set -euo pipefail
+
+: "${EXACTHEAD_ITEM_DIR:?start this job with nox -s functional_<job>}"
+
+# train RECIPE [KEY=VALUE ...]: one training run in the leg's own workers, into the item's folder.
+train() {
+    local recipe=$1
+    shift
+    "$EXACTHEAD_PYTHON_POLICY" -m posttrain.train "$recipe" \
+        "run.dir=$EXACTHEAD_ITEM_DIR" \
+        "run.seed=$EXACTHEAD_SEED" \
+        "interpreters.policy=$EXACTHEAD_PYTHON_POLICY" \
+        "interpreters.generation=$EXACTHEAD_PYTHON_GENERATION" \
+        "interpreters.gym=$EXACTHEAD_PYTHON_GYM" \
+        "$@"
+}

@@ -1,0 +1,97 @@
+"""A child process with a session of its own: started with a log, ended with all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_TAIL_BYTES = 16_384
+_TAIL_LINES = 15
+
+
+class Child:
+    """A running child process.
+
+    The child leads its own process group, so that a Ctrl-C at the terminal reaches the parent
+    alone, and its standard input is a pipe that ends when the parent does, however it ends.
+
+    Args:
+        command: program and arguments.
+        environment: the child's whole environment.
+        folder: its working directory.
+        log: the file that takes its output, made anew.
+        descriptors: file descriptors that it inherits under the same numbers.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=tuple(descriptors),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is its process group's id too."""
+        return self._process.pid
+
+    def death(self) -> str | None:
+        """How the child ended, in words; ``None`` while it runs."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def last_lines(self) -> str:
+        """The end of the log, indented for the middle of an error."""
+        with self.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        return "".join(f"\n    | {line}" for line in lines) or " (its log is empty)"
+
+    def stop(self, patience_s: float) -> None:
+        """End the whole group: SIGTERM, ``patience_s`` seconds for the leader, SIGKILL.
+
+        Returns when the leader is gone; a second call does nothing.
+        """
+        if self._process.returncode is None:
+            self._signal_group(signal.SIGTERM)
+            deadline = time.monotonic() + patience_s
+            while not self._leader_ended() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            # The leader is not reaped yet, so its group's id cannot have gone to anybody else.
+            self._signal_group(signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _leader_ended(self) -> bool:
+        options = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        return os.waitid(os.P_PID, self._process.pid, options) is not None
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)

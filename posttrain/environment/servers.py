@@ -1,0 +1,207 @@
+"""Gym's servers as the trainer sees them: start, wait until ready, agent's address, stop."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from posttrain.environment.configure import AGENT, HOST, NAMES, global_config
+from posttrain.environment.process import Child
+from posttrain.errors import WorkerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from posttrain.environment.configure import GymConfig
+
+_ROOT = Path(__file__).resolve().parents[2]
+_HTTP_OK = 200
+_POLL_S = 0.05
+# Uvicorn's half a second for requests, then the interpreter's own end; the whole stop has 3 s.
+_STOP_PATIENCE_S = 2.0
+# Settings of another run, of telemetry or of a Ray cluster have no business in the servers.
+_DROPPED = ("NEMO_GYM_", "NEMO_LENS_", "IS_NEMO_GYM_", "OTEL_", "RAY_", "PYTHONPATH")
+
+
+class GymServers:
+    """The agent, the verifier and the model server, in one process of the ``gym`` worker.
+
+    Args:
+        python: the ``gym`` worker's interpreter.
+        config: the environment to serve.
+        run_dir: where ``gym-config.json`` and ``gym-servers.log`` go; also the working directory.
+        deadline_s: seconds from the start until all servers must be ready.
+        ports: a port for each server in :data:`~posttrain.environment.configure.NAMES`; a server
+            that has none gets a free one.
+    """
+
+    def __init__(
+        self,
+        python: Path,
+        config: GymConfig,
+        run_dir: Path,
+        deadline_s: float,
+        ports: Mapping[str, int] | None = None,
+    ) -> None:
+        self._python = python
+        self._config = config
+        self._run_dir = run_dir
+        self._deadline_s = deadline_s
+        self._asked_ports = dict(ports or {})
+        self._started_at = 0.0
+        self._child: Child | None = None
+        self.ports: dict[str, int] = {}
+
+    @property
+    def agent_url(self) -> str:
+        """The agent's base address."""
+        return f"http://{HOST}:{self.ports[AGENT]}"
+
+    @property
+    def pid(self) -> int:
+        """The process that serves, also its process group."""
+        return self._running().pid
+
+    def start(self) -> None:
+        """Bind the ports and start the process; does not wait for it.
+
+        Raises:
+            WorkerError: a port is in use, or the interpreter cannot be run.
+        """
+        if self._child is not None:
+            msg = "these servers were started before"
+            raise RuntimeError(msg)
+        self._run_dir.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as held:
+            sockets = {name: held.enter_context(self._bind(name)) for name in NAMES}
+            self.ports = {name: bound.getsockname()[1] for name, bound in sockets.items()}
+            configuration = json.dumps(global_config(self._config, self.ports))
+            (self._run_dir / "gym-config.json").write_text(configuration + "\n", encoding="utf-8")
+            arguments = [f"{name}={bound.fileno()}" for name, bound in sockets.items()]
+            self._started_at = time.monotonic()
+            try:
+                self._child = Child(
+                    [str(self._python), "-P", "-m", "posttrain.environment.serve", *arguments],
+                    environment=self._environment(configuration),
+                    folder=self._run_dir,
+                    log=self._run_dir / "gym-servers.log",
+                    descriptors=[bound.fileno() for bound in sockets.values()],
+                )
+            except OSError as error:
+                raise WorkerError(
+                    f"start Gym's servers with {self._python}",
+                    str(error),
+                    "give the gym worker's interpreter; `nox -s workers` builds it",
+                ) from error
+
+    def wait_ready(self) -> None:
+        """Wait until each server answers its readiness route.
+
+        Raises:
+            WorkerError: the process died, or the deadline passed; the servers are stopped then.
+        """
+        waiting = list(NAMES)
+        try:
+            while waiting:
+                self.check()
+                self._check_deadline(waiting)
+                waiting = [name for name in waiting if not _ready(self.ports[name])]
+                time.sleep(_POLL_S if waiting else 0)
+        except WorkerError:
+            self.stop()
+            raise
+
+    def check(self) -> None:
+        """Raise when the servers' process has died.
+
+        Raises:
+            WorkerError: with how it ended and the last lines of its log.
+        """
+        child = self._running()
+        death = child.death()
+        if death is not None:
+            raise WorkerError(
+                f"Gym's servers {', '.join(NAMES)} running",
+                f"{death}; the log ends:{child.last_lines()}",
+                f"read {child.log}",
+            )
+
+    def stop(self) -> None:
+        """End the servers and everything they started, within 3 seconds; may be called again."""
+        if self._child is not None:
+            self._child.stop(_STOP_PATIENCE_S)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _running(self) -> Child:
+        if self._child is None:
+            msg = "these servers were not started"
+            raise RuntimeError(msg)
+        return self._child
+
+    def _check_deadline(self, waiting: list[str]) -> None:
+        if time.monotonic() - self._started_at > self._deadline_s:
+            child = self._running()
+            raise WorkerError(
+                f"Gym's servers ready within {self._deadline_s:g} s",
+                f"no readiness from {', '.join(waiting)}; the log ends:{child.last_lines()}",
+                f"read {child.log}; a slow machine needs a longer deadline",
+            )
+
+    def _bind(self, name: str) -> socket.socket:
+        port = self._asked_ports.get(name, 0)
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # Connections of an earlier server that only wait for their end do not hold the port.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((HOST, port))
+        except OSError as error:
+            bound.close()
+            raise WorkerError(
+                f"Gym's server {name} on port {port} of {HOST}",
+                error.strerror or str(error),
+                f"end what uses port {port}, or leave the port out to get a free one",
+            ) from error
+        return bound
+
+    def _environment(self, configuration: str) -> dict[str, str]:
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(_DROPPED)}
+        return kept | {
+            "NEMO_GYM_CONFIG_DICT": configuration,
+            "NEMO_GYM_OTEL_ENABLED": "0",
+            "PYTHONPATH": str(_ROOT),
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONFAULTHANDLER": "1",
+            "HF_HUB_OFFLINE": "1",
+            "HF_HOME": str(self._run_dir / "huggingface"),
+            # Spinning OpenMP threads of many processes starve each other on few cores.
+            "OMP_NUM_THREADS": "1",
+        }
+
+
+def _ready(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == _HTTP_OK
+    except OSError:
+        return False
+    finally:
+        connection.close()

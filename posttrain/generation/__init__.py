@@ -1,0 +1,1 @@
+"""Generation: vLLM engines with their own OpenAI-compatible servers, one process a worker."""

@@ -1,0 +1,348 @@
+"""A generation worker: one process with an engine, its HTTP server, and the refit of its weights.
+
+The class is plain and synchronous; a group makes Ray actors of it. It must import without vLLM,
+because the driver that names the class has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from posttrain.errors import RefitError, StackError, WorkerError
+from posttrain.generation.settings import ENVIRONMENT, EngineSettings, Sampling
+from posttrain.refit.acknowledgement import Acknowledgement
+from posttrain.refit.transport import read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    from posttrain.generation.core import InProcessCore
+    from posttrain.generation.extension import Readback
+    from posttrain.generation.server import Server
+
+T = TypeVar("T")
+Completion = tuple[tuple[int, ...], tuple[float, ...]]
+
+
+class GenerationWorker:
+    """One engine and its server. Methods may be called from several threads.
+
+    Args:
+        name: for errors and acknowledgements.
+        deadline_s: longest time for any one call but :meth:`start`, in seconds.
+    """
+
+    def __init__(self, name: str, deadline_s: float = 60.0) -> None:
+        self.name = name
+        self.deadline_s = deadline_s
+        self.weight_version = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._engine: AsyncLLM | None = None
+        self._core: InProcessCore | None = None
+        self._server: Server | None = None
+
+    def start(self, settings: EngineSettings, deadline_s: float = 300.0) -> str:
+        """Load the model, start the engine and the server.
+
+        Returns:
+            The base URL for OpenAI clients, ending in ``/v1``.
+
+        Raises:
+            WorkerError: the port is in use, the environment lacks a variable, or no answer in time.
+            ModelError: vLLM can't run this model.
+        """
+        wrong = {
+            key: os.environ.get(key)
+            for key, value in ENVIRONMENT.items()
+            if os.environ.get(key) != value
+        }
+        if wrong:
+            raise WorkerError(
+                f"{self.name} in a process with the engine's environment",
+                f"{wrong}",
+                f"start the process with {ENVIRONMENT}",
+            )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
+        self._thread.start()
+        try:
+            return self._wait(self._start(settings), deadline_s, "start")
+        except StackError:
+            self.shutdown()
+            raise
+
+    async def _start(self, settings: EngineSettings) -> str:
+        # Imported here, in the process that needs vLLM and with its environment set.
+        from posttrain.generation.server import Server, bind
+
+        sock = bind(settings.port)
+        try:
+            from posttrain.generation.engine import arguments, start_engine
+
+            args = arguments(settings)
+            self._engine, self._core = start_engine(args)
+        except BaseException:
+            sock.close()
+            raise
+        self._server = Server(self._engine, args, sock)
+        await self._server.start()
+        return self._server.base_url
+
+    @property
+    def base_url(self) -> str:
+        """The base URL for OpenAI clients."""
+        if self._server is None:
+            raise self._dead("it was not started")
+        return self._server.base_url
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
+        """Complete prompts without HTTP.
+
+        Args:
+            prompts: token ids, one sequence a prompt.
+            sampling: for all of them.
+
+        Returns:
+            (token ids, natural log-probabilities) of each completion, in the prompts' order.
+
+        Raises:
+            WorkerError: the engine is dead, or did not answer in time.
+        """
+
+        async def all_of_them() -> list[Completion]:
+            return await asyncio.gather(*(self._complete(ids, sampling) for ids in prompts))
+
+        return self._wait(all_of_them(), self.deadline_s, "generate")
+
+    async def _complete(self, prompt: Sequence[int], sampling: Sampling) -> Completion:
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+        engine, _ = self._running()
+        params = SamplingParams(
+            temperature=sampling.temperature,
+            max_tokens=sampling.max_tokens,
+            seed=sampling.seed,
+            ignore_eos=sampling.ignore_eos,
+            logprobs=0,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        tokens = tokens_input(list(prompt))
+        async for output in engine.generate(tokens, params, uuid.uuid4().hex):
+            (completion,) = output.outputs
+        ids = tuple(completion.token_ids)
+        pairs = zip(ids, completion.logprobs, strict=True)
+        return ids, tuple(choices[token].logprob for token, choices in pairs)
+
+    def load_weights(self, path: str, names: Sequence[str], version: int) -> Acknowledgement:
+        """Serve the weights at ``path`` from now on, and prove it.
+
+        Nothing is loaded before the manifest is exactly the model. While weights are loaded no
+        request is scheduled; then the prefix cache is emptied and the live weights are read back.
+        When anything fails after loading began, the engine is ended: a half-updated engine is
+        never served, its server answers with an error.
+
+        Args:
+            path: a safetensors file (``posttrain.refit.transport``).
+            names: checkpoint names that the policy says it published.
+            version: of these weights.
+
+        Raises:
+            RefitError: requests are in flight, the manifest differs (each tensor is named), or the
+                live weights are not the published ones.
+            WorkerError: the engine is dead, or did not answer in time.
+        """
+        return self._wait(self._refit(Path(path), names, version), self.deadline_s, "load_weights")
+
+    async def _refit(self, path: Path, names: Sequence[str], version: int) -> Acknowledgement:
+        engine, core = self._running()
+        asked = f"weights {path} in {self.name}"
+        if waiting := engine.get_num_unfinished_requests():
+            raise RefitError(asked, f"{waiting} requests in flight", "wait for them before a refit")
+        manifest = read_manifest(path)
+        # "keep": requests that arrive from now on wait, and see the new weights only.
+        await core.pause_scheduler_async("keep", clear_cache=False)
+        problems = _names_differ(names, [info.name for info in manifest])
+        for answer in await core.collective_rpc_async("refit_check", args=(manifest,)):
+            problems += [problem for problem in answer if problem not in problems]
+        if problems:
+            await core.resume_scheduler_async()
+            raise RefitError(
+                asked,
+                "; ".join(problems),
+                "publish exactly the checkpoint's tensors; the former weights are still served",
+            )
+        try:
+            await core.collective_rpc_async("refit_load", args=(str(path),))
+            forgotten: bool = await core.reset_prefix_cache_async()
+            readbacks = await core.collective_rpc_async("refit_readback", args=(str(path),))
+            checksum = _proven(asked, forgotten, readbacks, path)
+        except BaseException as error:
+            core.condemn(error)
+            raise
+        self.weight_version = version
+        await core.set_weight_version_async(str(version))
+        await core.resume_scheduler_async()
+        return Acknowledgement(
+            worker=self.name,
+            ok=True,
+            names=readbacks[0].names,
+            checksum=checksum,
+            weight_version=version,
+        )
+
+    def checksum(self) -> str:
+        """The checksum of the live weights, read back (``posttrain.checksum.state_checksum``).
+
+        Raises:
+            WorkerError: the model is spread over several ranks, none of which has it in full; a
+                refit compares each rank's part with the published weights instead.
+        """
+
+        async def read() -> str:
+            _, core = self._running()
+            readbacks: list[Readback] = await core.collective_rpc_async("refit_readback")
+            if len(readbacks) != 1:
+                raise WorkerError(
+                    f"one checksum of the weights in {self.name}",
+                    f"{len(readbacks)} tensor-parallel ranks",
+                    "compare the ranks' parts with a file: load_weights does",
+                )
+            return readbacks[0].checksum
+
+        return self._wait(read(), self.deadline_s, "checksum")
+
+    def reset_prefix_cache(self) -> None:
+        """Forget every cached prefix.
+
+        Raises:
+            WorkerError: the cache is in use by requests.
+        """
+
+        async def reset() -> None:
+            _, core = self._running()
+            if not await core.reset_prefix_cache_async():
+                raise WorkerError(
+                    f"an empty prefix cache in {self.name}",
+                    "requests use it",
+                    "wait until they are finished",
+                )
+
+        self._wait(reset(), self.deadline_s, "reset_prefix_cache")
+
+    def health(self) -> int:
+        """The version of the weights that are served.
+
+        Raises:
+            WorkerError: the engine is dead; its reason is named.
+        """
+
+        async def check() -> int:
+            self._running()
+            return self.weight_version
+
+        return self._wait(check(), self.deadline_s, "health")
+
+    def shutdown(self) -> None:
+        """End the server and the engine; may be called more than once."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        try:
+            self._wait(self._stop(), self.deadline_s, "shutdown")
+        finally:
+            self._loop = self._thread = None
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(self.deadline_s)
+            # A thread that hangs keeps its loop; it ends with the process.
+            if not thread.is_alive():
+                loop.close()
+
+    async def _stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop()
+        if self._engine is not None:
+            if (handler := self._engine.output_handler) is not None:
+                # Nobody waits for outputs now, and it would report the end as a failure.
+                handler.cancel()
+                await asyncio.gather(handler, return_exceptions=True)
+            await asyncio.to_thread(self._engine.shutdown)
+        self._engine = self._core = self._server = None
+
+    def _running(self) -> tuple[AsyncLLM, InProcessCore]:
+        if self._engine is None or self._core is None:
+            raise self._dead("it was not started, or was shut down")
+        if self._engine.errored:
+            cause = self._core.cause
+            raise self._dead(f"its engine ended by {type(cause).__name__}: {cause}") from cause
+        return self._engine, self._core
+
+    def _dead(self, found: str) -> WorkerError:
+        return WorkerError(f"a running engine in {self.name}", found, "start a new worker")
+
+    def _wait(self, work: Coroutine[Any, Any, T], deadline_s: float, what: str) -> T:
+        """Run ``work`` in the server's loop; nothing waits longer than its deadline."""
+        if self._loop is None:
+            work.close()
+            raise self._dead("it was not started, or was shut down")
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result(deadline_s)
+        except StackError:
+            raise
+        except concurrent.futures.TimeoutError as error:
+            answer.cancel()
+            raise WorkerError(
+                f"{what} of {self.name} within {deadline_s} s",
+                "no answer",
+                "look at its stack, or give it more time",
+            ) from error
+        except Exception as error:
+            cause = self._core.cause if self._core is not None else None
+            raise WorkerError(
+                f"{what} of {self.name}",
+                f"{type(error).__name__}: {error}"
+                + (f" (its engine ended by {type(cause).__name__}: {cause})" if cause else ""),
+                "read the log of this worker",
+            ) from error
+
+
+def _names_differ(said: Sequence[str], offered: Sequence[str]) -> list[str]:
+    """Compare the names that the policy stated with those that are in the file."""
+    problems = [f"{name} was announced {n} times" for name, n in Counter(said).items() if n > 1]
+    problems += [f"{name} was announced and is missing" for name in sorted({*said} - {*offered})]
+    problems += [f"{name} was not announced" for name in sorted({*offered} - {*said})]
+    return problems
+
+
+def _proven(asked: str, forgotten: bool, readbacks: Sequence[Readback], path: Path) -> str:
+    """The checksum of what all ranks together serve, which is what is at ``path``, to the bit."""
+    from posttrain.checksum import state_checksum
+    from posttrain.generation.extension import uncovered
+    from posttrain.refit.transport import opened
+
+    problems = [
+        f"rank {readback.rank}: {', '.join(readback.differing)} differ from what was published"
+        for readback in readbacks
+        if readback.differing
+    ]
+    if not forgotten:
+        problems.append("the prefix cache still holds keys and values of the former weights")
+    problems += [f"no rank serves all of {name}" for name in uncovered(list(readbacks))]
+    if problems:
+        raise RefitError(asked, "; ".join(problems), "this worker is ended; start a new one")
+    if len(readbacks) == 1:
+        return readbacks[0].checksum
+    # No rank holds the state; every part of it was compared above.
+    with opened(path) as weights:
+        return state_checksum((info.name, weights.tensor(info.name)) for info in weights.manifest())

@@ -1,0 +1,143 @@
+"""Write metrics as JSON lines, for contracts, and as TensorBoard events, for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Self
+
+from posttrain.errors import StackError
+from posttrain.metrics.table import TEXT, Metric, find
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+Number = int | float
+
+
+class MetricsWriter:
+    """The metrics of one run; use it as a context manager.
+
+    A line is on the disk when :meth:`write` returns. A line that does not fit on the disk is taken
+    back as a whole, so that the lines before it stay readable.
+
+    Args:
+        run_dir: the run's folder; ``metrics.jsonl`` must not exist in it yet.
+
+    Raises:
+        StackError: when the folder already holds metrics, or cannot be written.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        # A second of imports that only the writing process should pay for.
+        from tensorboard.summary import Writer
+
+        self.path = run_dir / "metrics.jsonl"
+        self._last_step = -1
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+            self._lines = self.path.open("xb", buffering=0)
+            self._events = Writer(str(run_dir / "tensorboard"))
+        except FileExistsError:
+            raise StackError(
+                f"write metrics to {self.path}",
+                "metrics of an earlier run",
+                "give each run a fresh folder (run.dir)",
+            ) from None
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, step: int, metrics: Mapping[str, Number | str]) -> None:
+        """Write all metrics of one step, as one line.
+
+        Args:
+            step: the step's number, larger than that of the line before.
+            metrics: values by declared name.
+
+        Raises:
+            StackError: for an unknown name, a value of the wrong type, a step that does not
+                follow, or a disk that takes no more.
+        """
+        if step <= self._last_step:
+            raise StackError(
+                f"write metrics of step {step}",
+                f"step {self._last_step} is already written",
+                "write each step once, in order",
+            )
+        declared = {name: find(name) for name in metrics}
+        for name, value in metrics.items():
+            _check_type(name, declared[name], value)
+        # A loss that is not a number must reach the contract as what it is: neither null, nor an
+        # absent key, nor an exception that loses the rest of the line. Hence NaN literals.
+        line = json.dumps({"step": step, **metrics}, allow_nan=True)
+        self._append(line.encode() + b"\n")
+        self._last_step = step
+        try:
+            self._add_events(step, metrics)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def close(self) -> None:
+        """Flush and close both files."""
+        self._lines.close()
+        try:
+            self._events.close()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _add_events(self, step: int, metrics: Mapping[str, Number | str]) -> None:
+        import numpy as np
+
+        # Events hold single precision; what is beyond it is shown as infinite, without a warning.
+        with np.errstate(over="ignore"):
+            for name, value in metrics.items():
+                if not isinstance(value, str):
+                    self._events.add_scalar(name, value, step)
+        self._events.flush()
+
+    def _append(self, line: bytes) -> None:
+        start = self._lines.tell()
+        try:
+            rest = line
+            while rest:
+                rest = rest[self._lines.write(rest) :]
+            os.fsync(self._lines.fileno())
+        except OSError as error:
+            self._lines.truncate(start)
+            self._lines.seek(start)
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> StackError:
+        return StackError(
+            f"write metrics to {self.path.parent}",
+            error.strerror or str(error),
+            "free space there, or choose another run.dir",
+        )
+
+
+def _check_type(name: str, metric: Metric, value: object) -> None:
+    wanted = "text" if metric.unit == TEXT else "a number"
+    fits = (
+        isinstance(value, str)
+        if metric.unit == TEXT
+        else isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    if not fits:
+        raise StackError(
+            f"write the metric {name!r}",
+            f"{value!r} of type {type(value).__name__}",
+            f"give {wanted}",
+        )

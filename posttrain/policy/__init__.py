@@ -1,0 +1,1 @@
+"""The policy: FSDP2 ranks that recompute log-probabilities and take optimizer steps."""

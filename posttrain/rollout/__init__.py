@@ -1,0 +1,1 @@
+"""Rollouts: dataset rows sent through a Gym agent, and its answers as samples."""

@@ -1,0 +1,155 @@
+"""Send dataset rows through a Gym agent; every call has a deadline, every failure names its row."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from posttrain.environment.configure import AGENT
+from posttrain.errors import DataError, StackError, WorkerError
+from posttrain.rollout.convert import to_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from posttrain.data import Row
+    from posttrain.sample import Sample
+
+_HTTP_OK = 200
+_WATCH_S = 0.2
+_EXCERPT_CHARS = 1500
+_SEE_LOG = "look into the logs of the engines and of Gym's servers"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A Gym agent, and the patience with it.
+
+    Attributes:
+        url: its base address.
+        deadline_s: seconds that one rollout may take.
+        concurrency: rollouts that may be under way at once.
+        watch: called about five times a second while rollouts are under way; raises a
+            :class:`~posttrain.errors.StackError` when a process that they need has died, which
+            ends them at once instead of at the deadline.
+    """
+
+    url: str
+    deadline_s: float = 30.0
+    concurrency: int = 8
+    watch: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1 or self.deadline_s <= 0:
+            msg = f"concurrency {self.concurrency} and deadline {self.deadline_s} must be positive"
+            raise ValueError(msg)
+
+
+def collect(agent: Agent, rows: Sequence[Row], samples_per_row: int = 1) -> list[Sample]:
+    """Roll out each row ``samples_per_row`` times.
+
+    Returns:
+        ``len(rows) * samples_per_row`` samples in the order of ``rows``, a row's rollouts together.
+
+    Raises:
+        DataError: a row is meant for another agent; nothing was sent.
+        WorkerError: of the calls that failed, the one of the first row; or what ``watch`` raised.
+    """
+    if samples_per_row < 1:
+        msg = f"{samples_per_row} samples per row"
+        raise ValueError(msg)
+    for row in rows:
+        if row.raw["agent_ref"]["name"] != AGENT:
+            raise DataError(
+                f"row {row.index}: a task for the agent {AGENT!r}",
+                f"agent_ref.name {row.raw['agent_ref']['name']!r}",
+                "send each agent's rows to its own environment",
+            )
+    return asyncio.run(_collect(agent, rows, samples_per_row))
+
+
+async def _collect(agent: Agent, rows: Sequence[Row], samples_per_row: int) -> list[Sample]:
+    slots = asyncio.Semaphore(agent.concurrency)
+    failed: dict[tuple[int, int], StackError] = {}
+
+    async def roll_out(place: int, rollout: int) -> Sample:
+        async with slots:
+            try:
+                answer = await _run(session, agent, rows[place], rollout)
+                return to_sample(rows[place].index, answer)
+            except StackError as error:
+                failed[place, rollout] = error
+                raise
+
+    async def keep_watch() -> None:
+        while True:
+            agent.watch()
+            await asyncio.sleep(_WATCH_S)
+
+    # The deadline of a call is the only limit; aiohttp's own would hide behind it.
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout()) as session:
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(keep_watch())
+                calls = [
+                    group.create_task(roll_out(place, rollout))
+                    for place in range(len(rows))
+                    for rollout in range(samples_per_row)
+                ]
+                samples = [await call for call in calls]
+                watcher.cancel()
+        except BaseExceptionGroup as errors:
+            if failed:
+                # A process that died explains its broken calls better than they do; it takes the
+                # system a moment to tell.
+                await asyncio.sleep(_WATCH_S)
+                agent.watch()
+            raise failed[min(failed)] if failed else _first(errors) from None
+    return samples
+
+
+async def _run(
+    session: aiohttp.ClientSession, agent: Agent, row: Row, rollout: int
+) -> dict[str, Any]:
+    """POST one rollout to ``/run``, as Gym's own rollout collection does.
+
+    Gym's servers send again, for ever, what a dead engine did not answer; only the deadline here
+    ends that. When it passes, the connection closes and Gym cancels the rollout on its side.
+    """
+    asked, url = f"row {row.index}: a rollout", f"{agent.url}/run"
+    body = {**row.raw, "_ng_task_index": row.index, "_ng_rollout_index": rollout}
+    try:
+        async with asyncio.timeout(agent.deadline_s), session.post(url, json=body) as reply:
+            status, content = reply.status, await reply.read()
+    except TimeoutError:
+        found = f"no answer from {url} within {agent.deadline_s:g} s"
+        raise WorkerError(asked, found, _SEE_LOG) from None
+    except aiohttp.ClientError as error:
+        found = f"no answer from {url}: {type(error).__name__}: {error}"
+        raise WorkerError(asked, found, _SEE_LOG) from error
+    said = f"{url} answered {status}: {_excerpt(content)}"
+    if status != _HTTP_OK:
+        raise WorkerError(asked, said, "mend the row or the server that the answer names")
+    try:
+        answer = json.loads(content)
+    except ValueError as error:
+        raise WorkerError(f"{asked} as JSON", f"{said}; {error}", _SEE_LOG) from error
+    if not isinstance(answer, dict):
+        raise WorkerError(f"{asked} as a JSON object", said, _SEE_LOG)
+    return answer
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _excerpt(content: bytes) -> str:
+    # Gym quotes the answer of an inner server inside its own, with ever more backslashes.
+    text = re.sub(r"\\+(?=[\"'n])", "", " ".join(content.decode(errors="replace").split()))
+    return text if len(text) <= _EXCERPT_CHARS else f"{text[:_EXCERPT_CHARS]} ..."

@@ -1,0 +1,77 @@
+"""From a recipe to what each kind of process is started with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posttrain.environment.configure import GymConfig
+from posttrain.generation.settings import EngineSettings
+from posttrain.policy.options import PolicyOptions
+from posttrain.ports import HOST, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from posttrain.config import Recipe
+    from posttrain.placement import Placement
+
+
+def engine_settings(recipe: Recipe, model: Path) -> list[EngineSettings]:
+    """One engine's settings a generation worker, each with a port of its own."""
+    own = recipe.generation
+    ports = own.ports or free_ports(own.workers)
+    return [
+        EngineSettings(
+            model=str(model),
+            dtype=recipe.policy.dtype,
+            max_model_len=own.max_model_len,
+            block_size=own.block_size,
+            kv_cache_bytes=own.kv_cache_mb << 20,
+            seed=recipe.run.seed,
+            tensor_parallel=own.tensor_parallel,
+            port=port,
+        )
+        for port in ports
+    ]
+
+
+def gym_config(recipe: Recipe, settings: Sequence[EngineSettings]) -> GymConfig:
+    """Gym in front of all engines, with the recipe's sampling."""
+    return GymConfig(
+        model=settings[0].served_name,
+        engine_urls=tuple(f"http://{HOST}:{each.port}/v1" for each in settings),
+        sampling={
+            "temperature": recipe.generation.temperature,
+            "max_tokens": recipe.generation.max_new_tokens,
+            "seed": recipe.run.seed,
+        },
+    )
+
+
+def policy_options(recipe: Recipe, model: Path) -> PolicyOptions:
+    """The ranks' settings."""
+    own = recipe.policy
+    return PolicyOptions(
+        model=model,
+        ranks=own.ranks,
+        device="cuda" if recipe.cluster.accelerators else "cpu",
+        learning_rate=own.lr,
+        weight_decay=own.optimizer.weight_decay,
+        betas=own.optimizer.betas,
+        adam_epsilon=own.optimizer.eps,
+        max_grad_norm=own.max_grad_norm,
+        clip_low=own.clip.low,
+        clip_high=own.clip.high,
+        seed=recipe.run.seed,
+        collective_timeout_s=recipe.timeouts.train_s,
+    )
+
+
+def seats(placement: Placement, kind: str, strategies: Sequence[Any]) -> list[dict[str, Any]]:
+    """Ray's actor options of every actor of a kind (``policy``, ``generation``), in order."""
+    return [
+        {**placement.options(seat), "scheduling_strategy": strategies[seat.bundles[0]]}
+        for seat in placement.seats
+        if seat.actor.startswith(f"{kind}/")
+    ]

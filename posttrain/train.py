@@ -1,0 +1,171 @@
+"""`python -m posttrain.train RECIPE [key=value ...]`: the synchronous training run.
+
+Policy ranks, engines and Gym servers start together, since importing their libraries is what takes
+the time; the engines' ports are chosen first, so that Gym need not wait for the engines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from posttrain.config import explain, load_recipe
+from posttrain.data import read_rows
+from posttrain.errors import StackError
+from posttrain.model.revision import resolve_model
+from posttrain.placement import check_machine, plan_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posttrain.config import Recipe
+    from posttrain.data import Row
+    from posttrain.placement import Placement
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the recipe, or explain it; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="posttrain.train", description=__doc__)
+    parser.add_argument("recipe", type=Path)
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    parser.add_argument("--explain", action="store_true", help="print each value's origin and end")
+    arguments = parser.parse_args(argv)
+    try:
+        loaded = load_recipe(arguments.recipe, arguments.overrides)
+        if arguments.explain:
+            sys.stdout.write(explain(loaded))
+            return 0
+        train(loaded.recipe, explain(loaded))
+    except StackError as error:
+        print(f"posttrain: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def train(recipe: Recipe, explained: str) -> None:
+    """Check everything that can be checked without starting anything, then train.
+
+    Args:
+        recipe: the checked recipe.
+        explained: the recipe with the origin of each value, kept as ``recipe.yaml``.
+
+    Raises:
+        StackError: the first thing that is wrong; nothing of the run's own is left running.
+    """
+    check_machine(recipe, len(os.sched_getaffinity(0)), _accelerators())
+    placement = plan_devices(recipe)
+    model = resolve_model(recipe.model.path, recipe.model.revision)
+    train_rows = read_rows(Path(recipe.data.train))
+    validation_rows = read_rows(Path(recipe.data.validation))
+    run_dir = Path(recipe.run.dir).resolve()
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / "recipe.yaml").write_text(explained, encoding="utf-8")
+    # A run that is told to end leaves by the same way as one that fails: through its clean-up.
+    signal.signal(signal.SIGTERM, _leave)
+    _run(recipe, placement, model, train_rows, validation_rows, run_dir)
+
+
+def _run(  # noqa: PLR0913
+    recipe: Recipe,
+    placement: Placement,
+    model: Path,
+    train_rows: list[Row],
+    validation_rows: list[Row],
+    run_dir: Path,
+) -> None:
+    # Only now: what follows imports Ray.
+    from posttrain.cluster import cluster
+    from posttrain.controller import Parts, run_steps
+    from posttrain.environment.servers import GymServers
+    from posttrain.generation.group import GenerationGroup
+    from posttrain.metrics.writer import MetricsWriter
+    from posttrain.policy.group import PolicyGroup
+    from posttrain.refit.transport import run_folder
+    from posttrain.rollout.collect import Agent
+    from posttrain.stacks import register_stack_dump
+    from posttrain.stages import Stages
+    from posttrain.starting import engine_settings, gym_config, policy_options, seats
+
+    register_stack_dump()
+    limits = recipe.timeouts
+    stages = Stages(sys.stderr)
+    with ExitStack() as running:
+        writer = running.enter_context(MetricsWriter(run_dir))
+        settings = engine_settings(recipe, model)
+        gym = GymServers(
+            Path(recipe.interpreters.gym),
+            gym_config(recipe, settings),
+            run_dir / "gym",
+            limits.start_s,
+        )
+        # The Gym servers need no cluster, so they import while Ray starts.
+        running.callback(gym.stop)
+        gym.start()
+        with stages.stage("cluster", limits.cluster_s):
+            bundles = running.enter_context(
+                cluster(
+                    cpus=recipe.cluster.cpus,
+                    accelerators=recipe.cluster.accelerators,
+                    bundles=placement.bundles,
+                    deadline_s=limits.cluster_s,
+                    temp_dir=recipe.cluster.temp_dir,
+                )
+            )
+        with stages.stage("start", limits.start_s):
+            generation = GenerationGroup(
+                settings,
+                python=Path(recipe.interpreters.generation),
+                placements=seats(placement, "generation", bundles),
+                call_timeout_s=limits.call_s,
+            )
+            running.callback(generation.shutdown)
+            policy = PolicyGroup(
+                policy_options(recipe, model),
+                python=Path(recipe.interpreters.policy),
+                placements=seats(placement, "policy", bundles),
+                call_timeout_s=limits.train_s,
+            )
+            running.callback(policy.shutdown)
+            with stages.stage("start_gym", limits.start_s):
+                gym.wait_ready()
+            with stages.stage("start_policy", limits.start_s):
+                policy.wait_ready(limits.start_s)
+            with stages.stage("start_generation", limits.start_s):
+                generation.wait_ready(limits.start_s)
+        agent = Agent(gym.agent_url, limits.call_s, recipe.rollouts.concurrency, gym.check)
+        folder = run_folder(f"posttrain-{os.getpid()}")
+        running.callback(partial(shutil.rmtree, folder, ignore_errors=True))
+        folder.mkdir(mode=0o700, parents=True)
+        run_steps(
+            recipe,
+            Parts(policy, generation, agent),
+            train_rows,
+            validation_rows,
+            stages,
+            folder / "weights.safetensors",
+            writer,
+            run_dir / "samples.jsonl",
+        )
+
+
+def _accelerators() -> int:
+    """CUDA devices that this process may use, without importing torch."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([device for device in visible.split(",") if device.strip()])
+    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
+
+
+def _leave(number: int, _frame: Any) -> NoReturn:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from exacthead.runs.echo import Echo, visible
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_control_characters_cannot_reach_the_terminal():
+    assert visible("\x1b[2Jred\x07\x00\x9b") == "\\x1b[2Jred\\x07\\x00\\x9b"
+    assert visible("a\tb\nc\r\nd\re") == "a\tb\nc\nd\ne"
+    assert visible("日本 ü") == "日本 ü"
+
+
+@given(st.text())
+def test_nothing_but_newlines_tabs_and_printable_letters_is_shown(text):
+    assert all(letter in "\n\t" or letter.isprintable() for letter in visible(text))
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
+def test_however_the_log_grows_the_same_text_is_shown(tmp_path_factory, data, cuts):
+    log = tmp_path_factory.mktemp("echo") / "log"
+    shown: list[str] = []
+    echo = Echo(log, shown.append)
+    for cut in [*sorted(cuts), len(data)]:
+        log.write_bytes(data[:cut])
+        echo.follow()
+    echo.finish()
+    # A carriage return that is cut from its newline shows as a line end of its own.
+    whole = data.decode(errors="replace")
+    assert "".join(shown).replace("\n", "") == visible(whole).replace("\n", "")

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import exacthead
+import pytest
+from exacthead.errors import HarnessError
+from exacthead.runs.execute import Execution, exit_code, plain_result, state_of
+from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.interrupt import Interrupts
+from exacthead.runs.result import ItemResult
+from exacthead.verdict import Kind, Verdict
+
+# What one leg leaves lying about, and what the next would trip over if it could see it.
+LITTER = (
+    "touch $HOME/litter $TMPDIR/litter $XDG_CACHE_HOME/litter; export PYTHONPATH=/litter\n"
+    "sleep 600 & exit 0"
+)
+PICKY = "test -z \"$(ls -A $HOME $TMPDIR | grep litter)\" && ! env | grep litter"
+
+
+def run(folder, requests, **fields):
+    return Execution(folder, Interrupts(), **fields).run(requests)
+
+
+def test_any_order_of_legs_gives_the_same_verdicts(tmp_path, shell):
+    legs = {"litter": LITTER, "picky": PICKY, "broken": "exit 3"}
+    seen = set()
+    for order in itertools.permutations(legs):
+        folder = RunFolder.create(tmp_path / "-".join(order), {}, "head")
+        requests = [shell(legs[leg], item_id=leg, leftover_grace_s=0.2) for leg in order]
+        state, results = run(folder, requests)
+        assert state is State.FAILED
+        seen.add(tuple(sorted((each.item_id, each.verdict.kind) for each in results)))
+    assert seen == {
+        (("broken", Kind.FAILED), ("litter", Kind.FAILED), ("picky", Kind.PASSED)),
+    }
+
+
+def test_parallel_legs_share_nothing(run_folder, shell, tmp_path):
+    # Each waits until all three run, so that they really do at the same time.
+    meet = f"touch {tmp_path}/$0; while [ $(ls {tmp_path}/here-* | wc -l) -lt 3 ]; do sleep 0.1; done"
+    script = f"touch {tmp_path}/here-$$; {meet}; echo $EXACTHEAD_PORTS $HOME $TMPDIR $RAY_TMPDIR"
+    requests = [shell(script, item_id=f"leg{n}") for n in range(3)]
+    state, results = run(run_folder, requests, parallel=3)
+    assert state is State.PASSED, results
+    lines = [request.folder.log.read_text().split() for request in requests]
+    ports = sorted(tuple(map(int, line[0].split("-"))) for line in lines)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(ports))
+    for column in (1, 2, 3):
+        assert len({line[column] for line in lines}) == 3
+
+
+def test_a_red_item_stops_no_other_and_results_are_kept(run_folder, shell):
+    requests = [shell("exit 1", item_id="a/b"), shell("exit 0", item_id="a_b")]
+    state, results = run(run_folder, requests)
+    assert state is State.FAILED
+    assert [each.item_id for each in results] == ["a/b", "a_b"]
+    assert run_folder.results() == sorted(results, key=lambda each: each.item_id)
+    assert run_folder.state() is State.FAILED
+    kept = json.loads((run_folder.path / "result.json").read_text())
+    assert kept["items"] == {"a/b": "failed", "a_b": "passed"}
+
+
+def test_the_conclusion_has_the_last_word(run_folder, shell):
+    def conclude(request, outcome):
+        verdict = Verdict(Kind.FAILED, "a check of the contract")
+        return plain_result(request, outcome).model_copy(update={"verdict": verdict})
+
+    state, results = run(run_folder, [shell("exit 0")], conclude=conclude)
+    assert state is State.FAILED
+    assert results[0].verdict.reason == "a check of the contract"
+    assert results[0].returncode == 0
+
+
+def test_an_item_that_cannot_be_isolated_was_not_run(run_folder, shell):
+    requests = [shell("true", item_id="bad", environment={"HOME": "/"}), shell("true", "good")]
+    state, results = run(run_folder, requests)
+    assert state is State.FAILED
+    assert [each.verdict.kind for each in results] == [Kind.NOT_RUN, Kind.PASSED]
+    assert "HOME" in results[0].verdict.reason
+
+
+def test_two_items_of_one_id_are_refused(run_folder, shell):
+    with pytest.raises(HarnessError, match="more than once: twin"):
+        run(run_folder, [shell("true", "twin"), shell("true", "twin")])
+
+
+def test_a_fault_of_the_conclusion_ends_the_other_items(run_folder, shell, gone):
+    def conclude(request, outcome):
+        if request.item_id == "first":
+            raise ZeroDivisionError
+        return plain_result(request, outcome)
+
+    second = shell("echo $$ > $EXACTHEAD_ARTIFACTS/pids; sleep 600", item_id="second")
+    wait = f"while [ ! -s {second.folder.artifacts}/pids ]; do sleep 0.05; done"
+    with pytest.raises(ZeroDivisionError):
+        run(run_folder, [shell(wait, item_id="first"), second], parallel=2, conclude=conclude)
+    assert gone(second.folder.artifacts / "pids")
+    assert second.folder.read_result().verdict.kind is Kind.INTERRUPTED
+
+
+def result(kind: Kind, *, required: bool = True) -> ItemResult:
+    reason = "" if kind is Kind.PASSED else "why"
+    return ItemResult(item_id="x", verdict=Verdict(kind, reason), required=required)
+
+
+@pytest.mark.parametrize("kind", set(Kind) - {Kind.PASSED, Kind.QUARANTINED})
+def test_one_required_item_that_is_not_green_fails_the_run(kind):
+    results = [result(Kind.PASSED), result(kind)]
+    assert exit_code(state_of(results)) == 1
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_an_item_that_is_not_required_does_not_fail_the_run(kind):
+    assert exit_code(state_of([result(Kind.PASSED), result(kind, required=False)])) == 0
+
+
+def test_a_run_of_nothing_is_not_green():
+    assert exit_code(state_of([])) == 1
+
+
+def test_an_interrupted_run_exits_with_130():
+    assert exit_code(State.INTERRUPTED) == 130
+
+
+# A file size limit stands for a full disk: both fail in the middle of a write.
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from exacthead.errors import HarnessError
+from exacthead.runs.files import write_text
+path = Path(sys.argv[1])
+write_text(path, "old")
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_text(path, "new" * 1000)
+except HarnessError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_a_clear_error_and_what_was_there_stays(tmp_path):
+    path = tmp_path / "result.json"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path)],
+        env={**os.environ, "PYTHONPATH": str(Path(exacthead.__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(f"write {path}\n  found: File too large\n  to do: make room")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,144 @@
+"""Real NeMo Gym servers in front of an endpoint that replays a real engine's recorded answers.
+
+The `gym` worker holds no engine. The endpoint stands in for one only in these unit tests: the
+functional job runs the same servers in front of real vLLM workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from aiohttp import web
+
+from posttrain.data import Row, read_rows
+from posttrain.environment.configure import GymConfig
+from posttrain.environment.servers import GymServers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
+READY_DEADLINE_S = 120.0
+
+
+class RecordedEngine:
+    """An OpenAI-compatible endpoint that knows the requests of `fixtures/recorded`.
+
+    Attributes:
+        requests: the bodies it was sent, in order.
+        change: applied to a copy of each recorded response before it is sent; it may also return
+            another response, or wait.
+    """
+
+    def __init__(self) -> None:
+        path = FIXTURES / "recorded" / "chat_completions.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        self._answers = {
+            self._key(line["request"]): line["response"] for line in map(json.loads, lines)
+        }
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self.reset()
+
+    def reset(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.change: Callable[[dict[str, Any]], Any] = lambda _: None
+        self.asked = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(timeout=30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.die()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def die(self) -> None:
+        """Close the port and every connection, as a killed process does."""
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(timeout=30)
+
+    async def _serve(self) -> None:
+        application = web.Application()
+        application.router.add_post("/v1/chat/completions", self._answer)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(body)
+        self.asked.set()
+        response = copy.deepcopy(self._answers[self._key(body)])
+        changed = self.change(response)
+        if asyncio.iscoroutine(changed):
+            changed = await changed
+        return changed if isinstance(changed, web.Response) else web.json_response(response)
+
+    @staticmethod
+    def _key(request: dict[str, Any]) -> tuple[str, int | None]:
+        return request["messages"][-1]["content"], request.get("max_tokens")
+
+
+def gym_servers(engine: RecordedEngine, run_dir: Path) -> GymServers:
+    config = GymConfig(model="tiny-llama", engine_urls=(engine.url,))
+    return GymServers(Path(sys.executable), config, run_dir, READY_DEADLINE_S)
+
+
+@pytest.fixture(scope="session")
+def shared_engine() -> Iterator[RecordedEngine]:
+    with RecordedEngine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine(shared_engine: RecordedEngine) -> Iterator[RecordedEngine]:
+    shared_engine.reset()
+    yield shared_engine
+    shared_engine.reset()
+
+
+@pytest.fixture(scope="session")
+def gym(
+    shared_engine: RecordedEngine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GymServers]:
+    """Servers that all tests share which do not break them."""
+    with gym_servers(shared_engine, tmp_path_factory.mktemp("gym")) as servers:
+        servers.wait_ready()
+        yield servers
+
+
+@pytest.fixture
+def own_engine() -> Iterator[RecordedEngine]:
+    """An engine that a test may let die."""
+    with RecordedEngine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def own_gym(own_engine: RecordedEngine, tmp_path: Path) -> Iterator[GymServers]:
+    """Servers that a test may break."""
+    with gym_servers(own_engine, tmp_path / "gym") as servers:
+        servers.wait_ready()
+        yield servers
+
+
+@pytest.fixture
+def rows() -> list[Row]:
+    """The dataset: the engine answers row 0 rightly, row 1 wrongly."""
+    return read_rows(FIXTURES / "gym_math.jsonl")

@@ -1,0 +1,34 @@
+"""One rank in a process of its own: python rank_process.py DESCRIPTOR RANK."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.connection import Connection
+
+from posttrain.errors import StackError
+from posttrain.policy.rank import PolicyRank
+
+
+def main(descriptor: int, rank: int) -> None:
+    with Connection(descriptor) as parent:
+        while (session := parent.recv()) is not None:
+            options, calls = session
+            policy = PolicyRank(options, rank)
+            if rank == 0:
+                port = policy.listen()
+                parent.send(port)
+            else:
+                port = parent.recv()
+            policy.start(port)
+            results = []
+            for method, *arguments in calls:
+                try:
+                    results.append(getattr(policy, method)(*arguments))
+                except StackError as error:
+                    results.append(error)
+            policy.shutdown()
+            parent.send(results)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

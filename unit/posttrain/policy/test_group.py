@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import ray
+from safetensors.torch import load_file
+
+from posttrain.checksum import state_checksum
+from posttrain.errors import ModelError, RecipeError, WorkerError
+from posttrain.policy.group import PolicyGroup
+from posttrain.policy.options import PolicyOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from posttrain.sample import Sample
+
+
+@pytest.fixture(scope="module")
+def stacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stacks")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(repository: Path, stacks: Path) -> Iterator[None]:
+    variables = {"PYTHONPATH": str(repository), "EXACTHEAD_STACKS_DIR": str(stacks)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        ray.init(
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=80 << 20,
+            logging_level="ERROR",
+            log_to_driver=False,
+        )
+        yield
+        ray.shutdown()
+
+
+@pytest.fixture
+def make_group(options: PolicyOptions) -> Iterator[Callable[..., PolicyGroup]]:
+    groups = []
+
+    def make(**arguments: Any) -> PolicyGroup:
+        group = PolicyGroup(options, **{"python": sys.executable, **arguments})
+        groups.append(group)
+        return group
+
+    yield make
+    for group in groups:
+        group.shutdown()
+
+
+def test_a_group_recomputes_trains_and_publishes_then_reports_a_rank_that_dies(
+    make_group: Callable[..., PolicyGroup],
+    make_sample: Callable[..., Sample],
+    tmp_path: Path,
+) -> None:
+    samples = [make_sample(0, "2 + 2 = \\boxed{4}"), make_sample(1, "3 + 5 = \\boxed{7}")]
+    group = make_group()
+    group.wait_ready()
+    recomputed = group.logprobs(samples, 0.0)
+    for values, sample in zip(recomputed, samples, strict=True):
+        assert values == pytest.approx(sample.logprobs, abs=2e-6)
+    before = group.checksum()
+    step = group.train_step(samples, [1.0, -1.0], recomputed, 0.0)
+    assert step["optimizer_steps"] == 1
+    assert step["grad_norm"] > 0
+    after = group.checksum()
+    assert after != before
+    names = group.publish_state(tmp_path / "weights.safetensors")
+    state = load_file(tmp_path / "weights.safetensors")
+    assert names == sorted(state)
+    assert state_checksum(state.items()) == after
+
+    _, pid = ray.get(group._actors[1].watched.remote())
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerError, match="rank 1 died"):
+        group.checksum()
+    with pytest.raises(WorkerError, match="rank 1 died"):
+        group.logprobs(samples, 0.0)
+
+
+def test_a_rank_that_hangs_is_named_after_the_deadline_with_its_stack(
+    make_group: Callable[..., PolicyGroup], stacks: Path
+) -> None:
+    group = make_group(call_timeout_s=2)
+    group.wait_ready()
+    _, pid = ray.get(group._actors[1].watched.remote())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(WorkerError, match=r"checksum on rank .*1\n.*no answer in 2 s"):
+            group.checksum()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert any("get_model_state_dict" in file.read_text() for file in stacks.iterdir())
+
+
+def test_a_model_that_cannot_be_loaded_is_reported_in_the_stacks_words(
+    tiny_llama: Path, tmp_path: Path
+) -> None:
+    for file in tiny_llama.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = (tmp_path / "config.json").read_text(encoding="utf-8")
+    wrong = config.replace('"num_hidden_layers": 2', '"num_hidden_layers": 3')
+    (tmp_path / "config.json").write_text(wrong, encoding="utf-8")
+    group = PolicyGroup(PolicyOptions(tmp_path), python=sys.executable)
+    with pytest.raises(ModelError, match="missing_keys"):
+        group.wait_ready()
+    group.shutdown()
+
+
+def test_places_and_ranks_must_be_equally_many(make_group: Callable[..., PolicyGroup]) -> None:
+    with pytest.raises(RecipeError, match="1 places"):
+        make_group(placements=[{"num_cpus": 1}])
+
+
+def test_a_group_that_was_shut_down_says_so(make_group: Callable[..., PolicyGroup]) -> None:
+    group = make_group()
+    group.shutdown()
+    with pytest.raises(WorkerError, match="shut down"):
+        group.checksum()
+
+
+def test_the_drivers_modules_do_not_import_torch(repository: Path) -> None:
+    program = (
+        "import posttrain.data, posttrain.model.revision, posttrain.policy.group\n"
+        "import posttrain.policy.options, posttrain.policy.advantages, posttrain.policy.parity\n"
+        "import sys; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=repository)

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from posttrain.checksum import state_checksum
+from posttrain.errors import StackError
+from posttrain.model.load import load_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from transformers import PreTrainedModel
+
+    from posttrain.policy.options import PolicyOptions
+    from posttrain.sample import Sample
+
+TEMPERATURE = 1.0
+
+
+@pytest.fixture(scope="module")
+def samples(make_sample: Callable[..., Sample]) -> list[Sample]:
+    return [
+        make_sample(0, "2 + 2 = \\boxed{4}"),
+        make_sample(1, "3 + 5 = \\boxed{7}"),
+        make_sample(0, "four"),
+    ]
+
+
+def old(samples: Sequence[Sample]) -> list[list[float]]:
+    return [list(sample.logprobs) for sample in samples]
+
+
+def reference_step(
+    folder: Path, samples: Sequence[Sample], advantages: Sequence[float], options: PolicyOptions
+) -> tuple[dict[str, torch.Tensor], float, float]:
+    """Take one AdamW step in one process, sequence by sequence and without padding."""
+    model = load_model(folder)
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=options.learning_rate,
+        eps=options.adam_epsilon,
+        weight_decay=options.weight_decay,
+    )
+    tokens = sum(len(sample.completion_ids) for sample in samples)
+    loss = torch.zeros(())
+    for sample, advantage in zip(samples, advantages, strict=True):
+        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
+        scores = model(ids).logits[0, len(sample.prompt_ids) - 1 : -1].log_softmax(-1)
+        chosen = scores[torch.arange(len(scores)), torch.tensor(sample.completion_ids)]
+        ratio = (chosen - torch.tensor(sample.logprobs)).exp()
+        loss = loss - (ratio * advantage).sum() / tokens
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.max_grad_norm)
+    optimizer.step()
+    return dict(model.state_dict()), float(loss.detach()), float(norm)
+
+
+def all_logprobs(results: list[list[Any]], call: int) -> list[list[float]]:
+    return [values for rank in results for values in rank[call]]
+
+
+def test_two_ranks_take_the_step_that_one_plain_process_takes(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], tiny_llama: Path, tmp_path: Path
+) -> None:
+    advantages = [1.0, -0.5, 0.25]
+    published = tmp_path / "weights.safetensors"
+    first, second = ranks.run(
+        options,
+        ("train_step", samples, advantages, old(samples), TEMPERATURE),
+        ("publish_state", published),
+    )
+    expected, loss, norm = reference_step(tiny_llama, samples, advantages, options)
+
+    assert first[0] == second[0]
+    assert first[0]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert first[0]["grad_norm"] == pytest.approx(norm, rel=1e-5)
+    assert first[0]["lr"] == options.learning_rate
+    assert first[0]["optimizer_steps"] == 1
+    assert first[0]["clip_fraction"] == 0
+    assert first[0]["token_mult_prob_error"] == 1
+    weights = load_file(published)
+    before = load_model(tiny_llama).state_dict()
+    assert first[1] == sorted(expected)
+    assert second[1] == []
+    assert weights.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(weights[name], tensor, atol=1e-7, rtol=1e-6)
+    moved = max(float((weights[name] - before[name]).abs().max()) for name in weights)
+    assert moved > 1e-4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("micro_batch_size", [1, 8])
+def test_any_number_of_samples_is_divided_among_the_ranks(
+    ranks: Any,
+    options: PolicyOptions,
+    samples: list[Sample],
+    count: int,
+    micro_batch_size: int,
+) -> None:
+    chosen, advantages = samples[-count:], [1.0, -0.5, 0.25][-count:]
+    first, second = ranks.run(
+        dataclasses.replace(options, micro_batch_size=micro_batch_size),
+        ("logprobs", chosen, TEMPERATURE),
+        ("train_step", chosen, advantages, old(chosen), TEMPERATURE),
+    )
+    _, loss, norm = reference_step(options.model, chosen, advantages, options)
+    for values, sample in zip(all_logprobs([first, second], 0), chosen, strict=True):
+        assert values == pytest.approx(sample.logprobs, abs=2e-6)
+    assert first[1] == second[1]
+    assert first[1]["loss"] == pytest.approx(loss, rel=1e-5)
+    assert first[1]["grad_norm"] == pytest.approx(norm, rel=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.005, 0.6, 1.0])
+def test_logprobs_are_those_of_a_plain_float64_forward_pass(
+    ranks: Any,
+    options: PolicyOptions,
+    samples: list[Sample],
+    reference: PreTrainedModel,
+    temperature: float,
+) -> None:
+    results = ranks.run(options, ("logprobs", samples, temperature))
+    divisor = {0.0: 1.0, 0.005: 0.01}.get(temperature, temperature)
+    for values, sample in zip(all_logprobs(results, 0), samples, strict=True):
+        with torch.no_grad():
+            logits = reference(torch.tensor([sample.prompt_ids + sample.completion_ids])).logits[0]
+        scores = (logits[len(sample.prompt_ids) - 1 : -1] / divisor).log_softmax(-1)
+        expected = [
+            float(line[token]) for line, token in zip(scores, sample.completion_ids, strict=True)
+        ]
+        assert values == pytest.approx(expected, rel=2e-6, abs=2e-6)
+
+
+def test_checksums_speak_of_the_whole_model_and_change_with_a_step(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], tiny_llama: Path, tmp_path: Path
+) -> None:
+    published = tmp_path / "weights.safetensors"
+    first, second = ranks.run(
+        options,
+        ("checksum",),
+        ("train_step", samples, [1.0, -1.0, 0.0], old(samples), TEMPERATURE),
+        ("checksum",),
+        ("publish_state", published),
+        ("checksum",),
+    )
+    assert first[0] == state_checksum(load_file(tiny_llama / "model.safetensors").items())
+    assert first[2] != first[0]
+    assert first[2] == first[4] == state_checksum(load_file(published).items())
+    assert second[0] == ""
+
+
+def test_two_runs_give_the_same_bits(
+    ranks: Any, options: PolicyOptions, samples: list[Sample]
+) -> None:
+    step = ("train_step", samples, [1.0, -1.0, 0.5], old(samples), TEMPERATURE)
+    calls = (("logprobs", samples, TEMPERATURE), step, step, ("checksum",))
+    runs = [ranks.run(options, *calls) for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert runs[0][0][2]["optimizer_steps"] == 2
+
+
+def test_recomputed_logprobs_make_every_ratio_exactly_one(
+    ranks: Any, options: PolicyOptions, samples: list[Sample]
+) -> None:
+    pair = samples[:2]  # equally many tokens, opposite advantages
+    recomputed = all_logprobs(ranks.run(options, ("logprobs", pair, 0.0)), 0)
+    (first, _) = ranks.run(options, ("train_step", pair, [1.0, -1.0], recomputed, 0.0))
+    assert first[0]["loss"] == 0
+    assert first[0]["grad_norm"] > 0.01
+    assert 1 < first[0]["token_mult_prob_error"] < 1.001
+
+
+def test_tokens_beyond_the_clip_are_counted_and_give_no_gradient(
+    ranks: Any, options: PolicyOptions, samples: list[Sample]
+) -> None:
+    pair = samples[:2]
+    likelier = [[value - 1.0 for value in row] for row in old(pair)]  # every ratio is e
+    (first, _) = ranks.run(options, ("train_step", pair, [1.0, 1.0], likelier, TEMPERATURE))
+    assert first[0]["clip_fraction"] == 1
+    assert first[0]["loss"] == pytest.approx(-1.2)
+    assert first[0]["grad_norm"] == 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_is_never_stepped(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], bad: float
+) -> None:
+    good = old(samples)
+    broken = [[bad, *good[0][1:]], *good[1:]]
+    first, second = ranks.run(
+        options,
+        ("checksum",),
+        ("train_step", samples, [1.0, bad, 0.5], broken, TEMPERATURE),
+        ("checksum",),
+        ("train_step", samples, [1.0, -1.0, 0.5], good, TEMPERATURE),
+    )
+    untouched, _ = ranks.run(options, ("train_step", samples, [1.0, -1.0, 0.5], good, TEMPERATURE))
+    for rank in (first, second):
+        assert isinstance(rank[1], StackError)
+        assert "no step was taken" in str(rank[1])
+        assert rank[0] == rank[2]
+    assert first[3] == untouched[0]
+
+
+def test_inputs_that_do_not_belong_together_are_refused(
+    ranks: Any, options: PolicyOptions, samples: list[Sample]
+) -> None:
+    first, second = ranks.run(
+        options,
+        ("train_step", samples, [1.0], old(samples), TEMPERATURE),
+        ("train_step", samples, [1.0, 1.0, 1.0], old(samples)[::-1], TEMPERATURE),
+        ("train_step", [], [], [], TEMPERATURE),
+    )
+    for error in (*first, *second):
+        assert isinstance(error, StackError)
+        assert "one advantage each" in str(error)
+
+
+def test_weights_that_cannot_be_written_leave_nothing(
+    ranks: Any, options: PolicyOptions, tmp_path: Path
+) -> None:
+    first, _ = ranks.run(options, ("publish_state", tmp_path / "absent" / "weights.safetensors"))
+    assert isinstance(first[0], StackError)
+    assert "No such file" in str(first[0])
+
+
+def test_handing_memory_over_means_nothing_where_the_policy_computes_on_the_host(
+    ranks: Any, options: PolicyOptions
+) -> None:
+    first, _ = ranks.run(options, ("checksum",), ("to_host",), ("to_device",), ("checksum",))
+    assert first[0] == first[3]
+
+
+def test_one_step_of_the_size_that_jobs_take_keeps_the_greedy_answers(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], tmp_path: Path, tiny_llama: Path
+) -> None:
+    pair = samples[:2]
+    jobs = dataclasses.replace(options, learning_rate=1e-3, adam_epsilon=1e-8)
+    published = tmp_path / "weights.safetensors"
+    ranks.run(
+        jobs,
+        ("train_step", pair, [1.0, -1.0], old(pair), 0.0),
+        ("publish_state", published),
+    )
+    model = load_model(tiny_llama)
+    model.load_state_dict(load_file(published))
+    for sample in pair:
+        with torch.no_grad():
+            logits = model(torch.tensor([sample.prompt_ids + sample.completion_ids])).logits[0]
+        scores = logits[len(sample.prompt_ids) - 1 : -1]
+        assert scores.argmax(-1).tolist() == list(sample.completion_ids)
+        lead = scores.topk(2, dim=-1).values
+        assert float((lead[:, 0] - lead[:, 1]).min()) > 2
