@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from exacthead.bootstrap import cache_folder
 from exacthead.workers.index import read_indexes
-from exacthead.workers.resolve import resolve
+from exacthead.workers.resolve import build_supplies, resolve
 from exacthead.workers.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from exacthead.config import Harness
@@ -29,27 +30,28 @@ def open_store(root: Path) -> Store:
 def resolve_all(harness: Harness, names: Iterable[str], flavour: str) -> dict[str, Spec]:
     """The spec of each named worker, by name; a missing or stale lock is an error."""
     indexes = read_indexes(os.environ)
-    return {
-        name: resolve(harness, name, flavour, indexes=indexes) for name in sorted(set(names))
-    }
+    return {name: resolve(harness, name, flavour, indexes=indexes) for name in sorted(set(names))}
 
 
-def build_all(
+@contextmanager
+def ready(
     harness: Harness, specs: dict[str, Spec], say: Callable[[str], None]
-) -> dict[str, Built]:
-    """Build what is not ready, one worker after the other, and say which were reused."""
+) -> Iterator[dict[str, Built]]:
+    """Build what is not ready, one worker after the other, and mark all as in use meanwhile."""
     store = open_store(harness.root)
     indexes = read_indexes(os.environ)
     built = {}
-    for name, spec in specs.items():
-        worker = store.ensure(
-            spec,
-            deadline_s=BUILD_DEADLINE_S,
-            uv_arguments=indexes.uv_arguments(),
-            uv_environment=indexes.uv_environment(),
-            progress=lambda line, name=name: say(f"{name}: {line}"),
-        )
-        how = "reused" if worker.reused else "built"
-        say(f"{name}: {how} {worker.key[:12]} in {worker.timings['total']:.2f} s")
-        built[name] = worker
-    return built
+    with ExitStack() as in_use:
+        for name, spec in specs.items():
+            worker = store.ensure(
+                spec,
+                deadline_s=BUILD_DEADLINE_S,
+                progress=lambda stage, name=name: say(f"worker {name}: {stage}"),
+                **build_supplies(harness, spec, indexes),
+            )
+            if not spec.provided:
+                in_use.enter_context(store.using(worker.key, "a run"))
+            how = "provided" if spec.provided else "reused" if worker.reused else "built"
+            say(f"worker {name}: {how} {worker.key[:12]} in {worker.timings['total']:.2f} s")
+            built[name] = worker
+        yield built

@@ -152,7 +152,7 @@ def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]
                 id=f"unit.{name}",
                 kind="suite",
                 command=(
-                    *("{python:suite}", "-m", "pytest", "--junitxml={folder}/junit.xml"),
+                    *("{python:suite}", "-m", "pytest", "--junitxml={folder}/pytest.xml"),
                     *suite.paths,
                 ),
                 workers={"suite": suite.worker},

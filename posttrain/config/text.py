@@ -52,6 +52,13 @@ class _Dumper(yaml.SafeDumper):
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attribute)
 
+    def represent_text(self, text: str) -> Any:
+        """Text with line breaks in double quotes, where they are escaped and never folded."""
+        style = '"' if text and text.splitlines() != [text] else None
+        return self.represent_scalar(f"{_TAG}str", text, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 for _name, (_pattern, _first) in _CORE_SCHEMA.items():
     for _class in (_Loader, _Dumper):

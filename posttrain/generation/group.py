@@ -36,10 +36,14 @@ class GenerationActor(GenerationWorker):
         self._dumps_stacks = register_stack_dump() is not None
         super().__init__(name, deadline_s)
 
+    def process(self) -> tuple[str, int]:
+        """Return the node and the process id."""
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
     def watched(self) -> tuple[str, int]:
         """Return the node and the process that can be asked for stacks, process 0 for none."""
-        node = ray.get_runtime_context().get_node_id()
-        return node, os.getpid() if self._dumps_stacks else 0
+        node, pid = self.process()
+        return node, pid if self._dumps_stacks else 0
 
 
 class GenerationGroup:

@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 EPSILON = 1e-8
 
 
-def global_advantages(rewards: Sequence[float]) -> list[float]:
-    """Return each sequence's advantage, A_i = (r_i - mean) / (std + 1e-8), signed.
+def global_advantages(rewards: Sequence[float], epsilon: float = EPSILON) -> list[float]:
+    """Return each sequence's advantage, A_i = (r_i - mean) / (std + epsilon), signed.
 
     Mean and standard deviation are those of the whole batch, not of one prompt's group
     (REINFORCE++, Hu 2025, arXiv:2501.03262, without its optional KL term). Each sequence counts
     once, however long it is, and every token of a sequence has the sequence's advantage. The
     deviation is the population's (divisor n): the batch is all there is, and rewards 0 and 1 in
-    equal numbers give exactly opposite advantages of magnitude 1.
+    equal numbers give exactly opposite advantages of magnitude 1, but for epsilon.
 
     Args:
         rewards: one finite reward a sequence.
+        epsilon: keeps nearly equal rewards from being blown up; not negative.
 
     Returns:
         Advantages in the same order; zeros where all rewards are equal, since nothing
@@ -39,4 +40,4 @@ def global_advantages(rewards: Sequence[float]) -> list[float]:
         return [0.0] * len(rewards)
     mean = statistics.fmean(rewards)
     deviation = math.sqrt(statistics.fmean([(reward - mean) ** 2 for reward in rewards]))
-    return [(reward - mean) / (deviation + EPSILON) for reward in rewards]
+    return [(reward - mean) / (deviation + epsilon) for reward in rewards]

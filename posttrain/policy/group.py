@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS is deterministic only with a fixed workspace
 }
-DUMP_GRACE_S = 0.5  # between asking for stacks and ending the process
+DUMP_GRACE_S = 1.0  # between asking for stacks and ending the process
 
 
 class RankActor:

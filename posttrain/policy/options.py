@@ -20,6 +20,8 @@ class PolicyOptions:
         model: the resolved model folder (see `posttrain.model.revision`).
         ranks: FSDP2 ranks among which parameters and samples are divided.
         device: `cpu` (gloo) or `cuda` (nccl, one accelerator a rank).
+        dtype: `float32` or `bfloat16`: in what weights are computed with, published and counted in
+            checksums, as generation holds them. The optimizer's own copy is always float32.
         host: address at which the other ranks reach rank 0.
         learning_rate: AdamW's constant learning rate.
         weight_decay: AdamW's decoupled weight decay.
@@ -38,6 +40,7 @@ class PolicyOptions:
     model: Path
     ranks: int = 2
     device: str = "cpu"
+    dtype: str = "float32"
     host: str = "127.0.0.1"
     learning_rate: float = 1e-5
     weight_decay: float = 0.01
@@ -53,6 +56,8 @@ class PolicyOptions:
 
     def __post_init__(self) -> None:
         _require("device", self.device, "cpu or cuda", holds=self.device in {"cpu", "cuda"})
+        dtypes = {"float32", "bfloat16"}
+        _require("dtype", self.dtype, "float32 or bfloat16", holds=self.dtype in dtypes)
         for name in ("ranks", "micro_batch_size", "threads"):
             value = getattr(self, name)
             _require(name, value, "a whole number of at least 1", holds=value >= 1)

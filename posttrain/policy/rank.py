@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from posttrain.checksum import state_checksum
 from posttrain.errors import StackError
@@ -53,6 +53,7 @@ class PolicyRank:
         self.options = options
         self.rank = rank
         self.optimizer_steps = 0
+        self.dtype = getattr(torch, options.dtype)
         self.device = torch.device("cpu" if options.device == "cpu" else "cuda:0")
         self._store: dist.Store | None = None
         torch.set_num_threads(options.threads)
@@ -86,9 +87,10 @@ class PolicyRank:
         )
         self.model = load_model(self.options.model).to(self.device)
         mesh = init_device_mesh(self.options.device, (self.options.ranks,))
+        precision = MixedPrecisionPolicy(param_dtype=self.dtype, reduce_dtype=torch.float32)
         for layer in self.model.base_model.layers:
-            fully_shard(layer, mesh=mesh)
-        fully_shard(self.model, mesh=mesh)
+            fully_shard(layer, mesh=mesh, mp_policy=precision)
+        fully_shard(self.model, mesh=mesh, mp_policy=precision)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=self.options.learning_rate,
@@ -250,13 +252,13 @@ class PolicyRank:
         return float(norm.full_tensor())
 
     def _full_state(self) -> dict[str, torch.Tensor]:
-        """Gather the whole model in host memory of rank 0, under its checkpoint's names."""
+        """Gather the whole model in host memory of rank 0, with its checkpoint's names."""
         state: dict[str, Any] = get_model_state_dict(
             self.model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)
         )
         # A checkpoint holds weights that share memory once, under the name they are tied to.
         tied = self.model.all_tied_weights_keys
-        return {name: tensor for name, tensor in state.items() if name not in tied}
+        return {name: tensor.to(self.dtype) for name, tensor in state.items() if name not in tied}
 
     def _move(self, device: torch.device) -> None:
         if self.device.type == "cpu":

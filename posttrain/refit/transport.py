@@ -95,9 +95,10 @@ def publish(state: Mapping[str, torch.Tensor], path: Path) -> list[str]:
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, partial)
         partial.replace(path)
-    except (OSError, SafetensorError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
+        # A RuntimeError is two names that share one tensor.
         raise RefitError(
-            asked, str(error), "make that folder writable, and leave it room"
+            asked, str(error), "name each tensor once, make that folder writable, and leave it room"
         ) from error
     finally:
         partial.unlink(missing_ok=True)

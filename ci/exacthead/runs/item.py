@@ -59,6 +59,8 @@ class ItemRequest:
         memory_limit_mb: the whole tree's proportional set size at which the item is ended; it is
             sampled, so a short peak can go unseen.
         keep_private: leave the private folder (temporary files, caches) in place for a look.
+        keep_when_red: files and folders below the private folder that are copied to the item's
+            artifacts when its script did not simply exit with 0.
     """
 
     item_id: str
@@ -69,9 +71,10 @@ class ItemRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     pythonpath: tuple[Path, ...] = ()
     grace_s: float = 10.0
-    leftover_grace_s: float = 2.0
+    leftover_grace_s: float = 5.0
     memory_limit_mb: float | None = None
     keep_private: bool = False
+    keep_when_red: tuple[str, ...] = ("ray/session_latest/logs",)
 
     def describe(self) -> dict[str, object]:
         """The request as JSON-ready data, enough to ask for the same again (request.json)."""
@@ -85,6 +88,7 @@ class ItemRequest:
             "grace_s": self.grace_s,
             "leftover_grace_s": self.leftover_grace_s,
             "memory_limit_mb": self.memory_limit_mb,
+            "keep_when_red": list(self.keep_when_red),
         }
 
 
@@ -171,6 +175,8 @@ def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Ord
         stacks_file=str(request.folder.stacks),
         private=str(private),
         keep_private=request.keep_private,
+        keep_when_red=request.keep_when_red,
+        artifacts=str(request.folder.artifacts),
         ports=(ports.low, ports.high),
     )
 

@@ -28,6 +28,8 @@ class Order:
     stacks_file: str
     private: str
     keep_private: bool
+    keep_when_red: tuple[str, ...]
+    artifacts: str
     ports: tuple[int, int]
 
 

@@ -48,6 +48,7 @@ def request_of(run: RunFolder, item_id: str, into: ItemFolder) -> ItemRequest:
         grace_s=kept["grace_s"],
         leftover_grace_s=kept["leftover_grace_s"],
         memory_limit_mb=kept["memory_limit_mb"],
+        keep_when_red=tuple(kept["keep_when_red"]),
     )
 
 

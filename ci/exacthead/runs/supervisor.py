@@ -71,6 +71,8 @@ class Supervisor:
             self._finish()
             self.facts.returncode = self._exit
         self.facts.oom_kills = oom_kills() - killed_before
+        if self.facts.ended_by != "exit" or self._exit != 0 or self.facts.leftovers:
+            self._keep_artifacts()
         if not self.order.keep_private:
             _remove_tree(self.order.private)
         return self.facts
@@ -216,6 +218,19 @@ class Supervisor:
         self.facts.notes = tuple(notes)
         return found
 
+    def _keep_artifacts(self) -> None:
+        for name in self.order.keep_when_red:
+            source = Path(self.order.private, name)
+            target = Path(self.order.artifacts, name)
+            try:
+                if source.is_dir():
+                    shutil.copytree(source, target, dirs_exist_ok=True, ignore=_not_files)
+                elif source.is_file():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(source, target)
+            except OSError as error:
+                self.facts.notes += (f"{name} could not be kept: {error}",)
+
     def _dump_stacks(self) -> None:
         folder = Path(self.order.stacks_folder)
         text = stacks.dump(self._members(), folder, wait_s=_STACKS_S, hurry=self.hurry)
@@ -223,6 +238,12 @@ class Supervisor:
             Path(self.order.stacks_file).write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
             self.facts.notes += (f"the stacks could not be kept: {error}",)
+
+
+def _not_files(folder: str, names: list[str]) -> list[str]:
+    """What a copy of a folder leaves out: sockets, pipes and dangling links."""
+    paths = {name: Path(folder, name) for name in names}
+    return [name for name, path in paths.items() if not (path.is_dir() or path.is_file())]
 
 
 def _prepare_child() -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 def main(answer: str, *modules: str) -> None:
     """Import ``modules`` in order, in this process; the first failure ends it, with traceback."""
+    # Before any import: libraries may extend the path of their own process (nemo_gym does).
+    path = list(sys.path)
     found = {}
     for name in modules:
         sys.stderr.write(f"importing {name}\n")
@@ -23,7 +25,7 @@ def main(answer: str, *modules: str) -> None:
         "base_prefix": sys.base_prefix,
         "version": platform.python_version(),
         "interpreter": str(Path(sys.executable).resolve()),
-        "path": sys.path,
+        "path": path,
         "modules": found,
     }
     Path(answer).write_text(json.dumps(facts), encoding="utf-8")

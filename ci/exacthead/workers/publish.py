@@ -56,7 +56,7 @@ def _publish(
     layout: Layout, build: Build, probed: Probed, entries: list[Entry]
 ) -> record.Readiness:
     key = build.spec.key
-    with build.commands.stage("manifest"):
+    with build.commands.stage("publish"):
         data = manifest.encode(entries)
         write_whole(layout.manifest(key), data)
         always = ["bin/python", "pyvenv.cfg", str(probed.interpreter)]

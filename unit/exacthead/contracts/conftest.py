@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
 
 from exacthead.contracts.evaluate import CheckResult, evaluate
 from exacthead.contracts.load import parse
@@ -14,10 +13,6 @@ from exacthead.contracts.load import parse
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-# How long an example takes says nothing about its truth on a busy machine.
-settings.register_profile("contracts", deadline=None)
-settings.load_profile("contracts")
 
 Rows = list[dict[str, Any]]
 
@@ -27,7 +22,7 @@ def hold(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CheckResult]
     """Hold one check, given by its keys, against rows of metrics."""
     path = tmp_path_factory.mktemp("hold") / "metrics.jsonl"
 
-    def run(rows: Rows, **check: Any) -> CheckResult:
+    def run(rows: Rows, /, **check: Any) -> CheckResult:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         contract = parse({"check": [{"name": "the check", **check}]}, "test")
         return evaluate(contract, path).checks[0]
@@ -39,7 +34,7 @@ def hold(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CheckResult]
 def hold_series(hold: Callable[..., CheckResult]) -> Callable[..., CheckResult]:
     """Hold one check against the metric ``m`` with the given values at steps 1, 2, 3 ..."""
 
-    def run(values: list[Any], **check: Any) -> CheckResult:
+    def run(values: list[Any], /, **check: Any) -> CheckResult:
         rows = [{"step": step, "m": value} for step, value in enumerate(values, start=1)]
         return hold(rows, metric="m", **check)
 

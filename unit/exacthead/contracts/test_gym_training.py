@@ -129,6 +129,24 @@ def test_a_step_that_changed_nothing_is_seen_although_all_checksums_agree(tmp_pa
     ]
 
 
+def test_log_probs_of_another_temperature_break_the_parity_bound(tmp_path: Path) -> None:
+    def log_probs(temperature: float) -> list[float]:
+        scaled = [logit / temperature for logit in (2.0, 1.5, -0.5, 0.25)]
+        total = math.log(math.fsum(map(math.exp, scaled)))
+        return [logit - total for logit in scaled]
+
+    def error(generation: list[float], policy: list[float]) -> float:
+        ratios = [math.exp(abs(a - b)) for a, b in zip(generation, policy, strict=True)]
+        return math.fsum(ratios) / len(ratios)
+
+    name = "train/token_mult_prob_error"
+    same = evaluated(tmp_path, {**RIGHT, name: error(log_probs(0.6), log_probs(0.6))})
+    raw = evaluated(tmp_path, {**RIGHT, name: error(log_probs(1.0), log_probs(0.6))})
+
+    assert same.verdict.kind is Kind.PASSED
+    assert [check.metric for check in raw.of_kind(Kind.FAILED)] == [name]
+
+
 @pytest.mark.parametrize("rows", [[{"step": 1}, {"step": 2}], [{"step": 0}], [{"step": 2}]])
 def test_exactly_one_point_at_step_1(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     result = evaluated(tmp_path, *({**RIGHT, **row} for row in rows))

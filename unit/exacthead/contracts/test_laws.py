@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exacthead.contracts.load import kinds
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from exacthead.contracts.evaluate import CheckResult
+
+# How long an example takes on a busy machine says nothing about its truth.
+LAW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 # One check of each kind that looks at numbers, as forgiving as its kind allows.
 NUMERIC: dict[str, dict[str, Any]] = {
@@ -56,8 +59,12 @@ def test_every_kind_is_tried() -> None:
 
 
 @pytest.mark.parametrize("kind", NUMERIC)
-@given(values=st.lists(NUMBERS, max_size=6), spoiler=NOT_NUMBERS, at=st.integers(0, 6), data=st.data())
+@LAW
+@given(
+    values=st.lists(NUMBERS, max_size=6), spoiler=NOT_NUMBERS, at=st.integers(0, 6), data=st.data()
+)
 def test_what_is_no_finite_number_never_passes_wherever_it_stands(
+    *,
     hold: Callable[..., CheckResult],
     kind: str,
     values: list[Any],
@@ -77,11 +84,14 @@ def test_what_is_no_finite_number_never_passes_wherever_it_stands(
     assert hold(rows, kind=kind, metric="m", **keys).verdict.kind is Kind.FAILED
 
 
+@LAW
 @given(values=st.lists(NUMBERS, max_size=3), spoiler=NOT_NUMBERS, at=st.integers(0, 3))
 def test_what_is_no_finite_number_spoils_the_other_metric_too(
     hold: Callable[..., CheckResult], values: list[Any], spoiler: Any, at: int
 ) -> None:
-    rows = [{"step": step, "m": 1, "o": value} for step, value in enumerate(put(values, spoiler, at))]
+    rows = [
+        {"step": step, "m": 1, "o": value} for step, value in enumerate(put(values, spoiler, at))
+    ]
 
     check = hold(rows, kind="opposite", metric="m", other="o", tolerance=1e300)
 
@@ -89,6 +99,7 @@ def test_what_is_no_finite_number_spoils_the_other_metric_too(
 
 
 @pytest.mark.parametrize("kind", TEXTS)
+@LAW
 @given(
     values=st.lists(st.just("a"), max_size=3),
     spoiler=st.sampled_from([0, 1, 1.5, math.nan, True, False]),
@@ -107,6 +118,7 @@ def test_what_is_no_text_never_passes_as_one(
 
 
 @pytest.mark.parametrize("kind", UNIVERSAL)
+@LAW
 @given(values=st.lists(NUMBERS, min_size=1, max_size=6), added=NUMBERS, at=st.integers(0, 6))
 def test_one_more_point_never_turns_a_failure_into_a_pass(
     hold_series: Callable[..., CheckResult], kind: str, values: list[Any], added: Any, at: int
@@ -122,6 +134,7 @@ def test_one_more_point_never_turns_a_failure_into_a_pass(
     assert (after is Kind.PASSED) == (before is Kind.PASSED and alone is Kind.PASSED)
 
 
+@LAW
 @given(value=st.integers(-3, 3) | st.floats(-3, 3) | st.booleans() | st.text(max_size=2))
 def test_an_integer_is_only_ever_equal_to_itself(
     hold_series: Callable[..., CheckResult], value: Any
@@ -131,6 +144,7 @@ def test_an_integer_is_only_ever_equal_to_itself(
     assert (check.verdict.kind is Kind.PASSED) == (type(value) is int and value == 1)
 
 
+@LAW
 @given(value=st.integers() | st.floats() | st.booleans() | st.text())
 def test_a_check_on_nothing_never_passes(hold: Callable[..., CheckResult], value: Any) -> None:
     for kind, keys in (NUMERIC | TEXTS).items():
@@ -138,6 +152,7 @@ def test_a_check_on_nothing_never_passes(hold: Callable[..., CheckResult], value
         assert result.verdict.kind is Kind.FAILED
 
 
+@LAW
 @given(values=st.lists(NUMBERS, min_size=3, max_size=8), shift=st.floats(-100, 100))
 def test_a_trend_does_not_depend_on_the_level(
     hold_series: Callable[..., CheckResult], values: list[Any], shift: float

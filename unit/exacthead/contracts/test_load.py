@@ -99,7 +99,10 @@ def test_a_name_is_used_once_and_says_something() -> None:
         ({"kind": "between"}, "give 'min', 'max' or both"),
         ({"kind": "between", "min": math.inf}, ".min: Input should be a finite number"),
         ({"kind": "between", "min": 2, "max": 1}, "no number is >= 2 and <= 1"),
-        ({"kind": "between", "min": 1, "max": 1, "max_inclusive": False}, "no number is >= 1 and < 1"),
+        (
+            {"kind": "between", "min": 1, "max": 1, "max_inclusive": False},
+            "no number is >= 1 and < 1",
+        ),
         ({"kind": "between", "min": 1, "max_inclusive": False}, "'max_inclusive' without 'max'"),
         ({"kind": "count", "value": 1, "min": 1}, "give 'value', or 'min' and 'max', not both"),
         ({"kind": "count", "value": "2"}, ".value: Input should be a valid integer"),

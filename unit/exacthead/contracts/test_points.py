@@ -39,17 +39,16 @@ BIG = 2**53
 def test_each_kind_of_number(
     hold_series: Callable[..., CheckResult], check: dict[str, Any], good: list[Any], bad: list[Any]
 ) -> None:
-    assert {value: hold_series([value], **check).verdict.kind for value in good} == dict.fromkeys(
-        good, Kind.PASSED
-    )
-    assert {value: hold_series([value], **check).verdict.kind for value in bad} == dict.fromkeys(
-        bad, Kind.FAILED
-    )
+    def verdicts(values: list[Any]) -> list[Kind]:
+        return [hold_series([value], **check).verdict.kind for value in values]
+
+    assert verdicts(good) == [Kind.PASSED] * len(good)
+    assert verdicts(bad) == [Kind.FAILED] * len(bad)
+    assert hold_series(good, **check).verdict.kind is Kind.PASSED
     for value in bad:
         assert hold_series([*good, value, *good], **check).verdict.kind is Kind.FAILED
-    assert hold_series(good, **check).verdict.kind is Kind.PASSED
-    for value in (math.nan, math.inf, -math.inf, True, False, "1", "", 10**400):
-        assert hold_series([value], **check).verdict.kind is Kind.FAILED
+    no_numbers = [math.nan, math.inf, -math.inf, True, False, "1", "", 10**400]
+    assert verdicts(no_numbers) == [Kind.FAILED] * len(no_numbers)
 
 
 @pytest.mark.parametrize("acknowledged", [[], True, "2", 0, 1.5, 2.0, 3, None, {"count": 2}])

@@ -93,17 +93,28 @@ def test_a_slope_is_counted_by_steps_not_by_points(hold: Callable[..., CheckResu
 
 def test_the_resistant_line_joins_the_medians_of_the_outer_thirds() -> None:
     # Thirds of 3: left medians (2, 5), right medians (8, 11).
-    pairs = [(1, 5), (2, 99), (3, 4), (4, 0), (5, 0), (6, 0), (7, 11), (8, -50), (9, 12)]
+    pairs: list[tuple[int, int | float]] = [
+        (1, 5),
+        (2, 99),
+        (3, 4),
+        (4, 0),
+        (5, 0),
+        (6, 0),
+        (7, 11),
+        (8, -50),
+        (9, 12),
+    ]
 
     assert resistant_slope(pairs) == (11 - 5) / (8 - 2)
 
 
 def test_the_window_counts_recorded_points_from_the_last(hold: Callable[..., CheckResult]) -> None:
-    rows: list[dict[str, Any]] = []
-    for step in range(1, 31):
-        rows.append({"step": step, "m": 100 if step < 20 else 1} if step % 5 == 0 else {"step": step})
+    values = dict.fromkeys((5, 10, 15), 100) | dict.fromkeys((20, 25, 30), 1)
+    rows = [
+        {"step": step, "m": values[step]} if step in values else {"step": step}
+        for step in range(1, 31)
+    ]
 
-    # Recorded at 5, 10, 15 (100 each) and at 20, 25, 30 (1 each).
     assert hold(rows, kind="mean", metric="m", max=1, window=3).observed == "1.0 (mean of 3 points)"
     assert hold(rows, kind="mean", metric="m", max=1, window=3).verdict.kind is Kind.PASSED
     assert hold(rows, kind="mean", metric="m", max=1, window=4).observed == (

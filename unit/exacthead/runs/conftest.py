@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from exacthead.runs.folder import RunFolder
 from exacthead.runs.item import ItemRequest
 from exacthead.runs.process import read_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @pytest.fixture

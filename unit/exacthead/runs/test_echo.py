@@ -1,23 +1,31 @@
 from __future__ import annotations
 
-from exacthead.runs.echo import Echo, visible
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exacthead.runs.echo import Echo, visible
 
-def test_control_characters_cannot_reach_the_terminal():
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_control_characters_cannot_reach_the_terminal() -> None:
     assert visible("\x1b[2Jred\x07\x00\x9b") == "\\x1b[2Jred\\x07\\x00\\x9b"
     assert visible("a\tb\nc\r\nd\re") == "a\tb\nc\nd\ne"
     assert visible("日本 ü") == "日本 ü"
 
 
 @given(st.text())
-def test_nothing_but_newlines_tabs_and_printable_letters_is_shown(text):
+def test_nothing_but_newlines_tabs_and_printable_letters_is_shown(text: str) -> None:
     assert all(letter in "\n\t" or letter.isprintable() for letter in visible(text))
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
-def test_however_the_log_grows_the_same_text_is_shown(tmp_path_factory, data, cuts):
+def test_however_the_log_grows_the_same_text_is_shown(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, cuts: list[int]
+) -> None:
     log = tmp_path_factory.mktemp("echo") / "log"
     shown: list[str] = []
     echo = Echo(log, shown.append)

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import exacthead
-import pytest
 from exacthead.errors import HarnessError
 from exacthead.runs.execute import Execution, exit_code, plain_result, state_of
 from exacthead.runs.folder import RunFolder, State
@@ -16,19 +18,28 @@ from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.result import ItemResult
 from exacthead.verdict import Kind, Verdict
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exacthead.runs.item import ItemOutcome, ItemRequest
+
 # What one leg leaves lying about, and what the next would trip over if it could see it.
 LITTER = (
     "touch $HOME/litter $TMPDIR/litter $XDG_CACHE_HOME/litter; export PYTHONPATH=/litter\n"
     "sleep 600 & exit 0"
 )
-PICKY = "test -z \"$(ls -A $HOME $TMPDIR | grep litter)\" && ! env | grep litter"
+PICKY = 'test -z "$(ls -A $HOME $TMPDIR | grep litter)" && ! env | grep litter'
 
 
-def run(folder, requests, **fields):
+def run(
+    folder: RunFolder, requests: list[ItemRequest], **fields: Any
+) -> tuple[State, list[ItemResult]]:
     return Execution(folder, Interrupts(), **fields).run(requests)
 
 
-def test_any_order_of_legs_gives_the_same_verdicts(tmp_path, shell):
+def test_any_order_of_legs_gives_the_same_verdicts(
+    tmp_path: Path, shell: Callable[..., ItemRequest]
+) -> None:
     legs = {"litter": LITTER, "picky": PICKY, "broken": "exit 3"}
     seen = set()
     for order in itertools.permutations(legs):
@@ -42,9 +53,13 @@ def test_any_order_of_legs_gives_the_same_verdicts(tmp_path, shell):
     }
 
 
-def test_parallel_legs_share_nothing(run_folder, shell, tmp_path):
+def test_parallel_legs_share_nothing(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest], tmp_path: Path
+) -> None:
     # Each waits until all three run, so that they really do at the same time.
-    meet = f"touch {tmp_path}/$0; while [ $(ls {tmp_path}/here-* | wc -l) -lt 3 ]; do sleep 0.1; done"
+    meet = (
+        f"touch {tmp_path}/$0; while [ $(ls {tmp_path}/here-* | wc -l) -lt 3 ]; do sleep 0.1; done"
+    )
     script = f"touch {tmp_path}/here-$$; {meet}; echo $EXACTHEAD_PORTS $HOME $TMPDIR $RAY_TMPDIR"
     requests = [shell(script, item_id=f"leg{n}") for n in range(3)]
     state, results = run(run_folder, requests, parallel=3)
@@ -56,7 +71,9 @@ def test_parallel_legs_share_nothing(run_folder, shell, tmp_path):
         assert len({line[column] for line in lines}) == 3
 
 
-def test_a_red_item_stops_no_other_and_results_are_kept(run_folder, shell):
+def test_a_red_item_stops_no_other_and_results_are_kept(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
     requests = [shell("exit 1", item_id="a/b"), shell("exit 0", item_id="a_b")]
     state, results = run(run_folder, requests)
     assert state is State.FAILED
@@ -67,8 +84,10 @@ def test_a_red_item_stops_no_other_and_results_are_kept(run_folder, shell):
     assert kept["items"] == {"a/b": "failed", "a_b": "passed"}
 
 
-def test_the_conclusion_has_the_last_word(run_folder, shell):
-    def conclude(request, outcome):
+def test_the_conclusion_has_the_last_word(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
+    def conclude(request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         verdict = Verdict(Kind.FAILED, "a check of the contract")
         return plain_result(request, outcome).model_copy(update={"verdict": verdict})
 
@@ -78,7 +97,9 @@ def test_the_conclusion_has_the_last_word(run_folder, shell):
     assert results[0].returncode == 0
 
 
-def test_an_item_that_cannot_be_isolated_was_not_run(run_folder, shell):
+def test_an_item_that_cannot_be_isolated_was_not_run(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
     requests = [shell("true", item_id="bad", environment={"HOME": "/"}), shell("true", "good")]
     state, results = run(run_folder, requests)
     assert state is State.FAILED
@@ -86,13 +107,17 @@ def test_an_item_that_cannot_be_isolated_was_not_run(run_folder, shell):
     assert "HOME" in results[0].verdict.reason
 
 
-def test_two_items_of_one_id_are_refused(run_folder, shell):
+def test_two_items_of_one_id_are_refused(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
     with pytest.raises(HarnessError, match="more than once: twin"):
         run(run_folder, [shell("true", "twin"), shell("true", "twin")])
 
 
-def test_a_fault_of_the_conclusion_ends_the_other_items(run_folder, shell, gone):
-    def conclude(request, outcome):
+def test_a_fault_of_the_conclusion_ends_the_other_items(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
+    def conclude(request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         if request.item_id == "first":
             raise ZeroDivisionError
         return plain_result(request, outcome)
@@ -111,21 +136,21 @@ def result(kind: Kind, *, required: bool = True) -> ItemResult:
 
 
 @pytest.mark.parametrize("kind", set(Kind) - {Kind.PASSED, Kind.QUARANTINED})
-def test_one_required_item_that_is_not_green_fails_the_run(kind):
+def test_one_required_item_that_is_not_green_fails_the_run(kind: Kind) -> None:
     results = [result(Kind.PASSED), result(kind)]
     assert exit_code(state_of(results)) == 1
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_an_item_that_is_not_required_does_not_fail_the_run(kind):
+def test_an_item_that_is_not_required_does_not_fail_the_run(kind: Kind) -> None:
     assert exit_code(state_of([result(Kind.PASSED), result(kind, required=False)])) == 0
 
 
-def test_a_run_of_nothing_is_not_green():
+def test_a_run_of_nothing_is_not_green() -> None:
     assert exit_code(state_of([])) == 1
 
 
-def test_an_interrupted_run_exits_with_130():
+def test_an_interrupted_run_exits_with_130() -> None:
     assert exit_code(State.INTERRUPTED) == 130
 
 
@@ -145,7 +170,7 @@ except HarnessError as error:
 """
 
 
-def test_a_full_disk_is_a_clear_error_and_what_was_there_stays(tmp_path):
+def test_a_full_disk_is_a_clear_error_and_what_was_there_stays(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(path)],
@@ -157,3 +182,21 @@ def test_a_full_disk_is_a_clear_error_and_what_was_there_stays(tmp_path):
     assert done.stdout.startswith(f"write {path}\n  found: File too large\n  to do: make room")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_harness_inside_an_item_cleans_up_its_own(
+    python: Callable[..., ItemRequest], tmp_path: Path
+) -> None:
+    driver = Path(__file__).parent / "driver.py"
+    (tmp_path / "inner").mkdir()
+    inner = [str(driver), str(tmp_path / "inner"), "1", "sleep 600 & exit 0", "exit 0"]
+    source = (
+        "import subprocess, sys\n"
+        f"sys.exit(subprocess.run([sys.executable, *{inner!r}]).returncode + 40)\n"
+    )
+    source_root = Path(exacthead.__file__).parent.parent
+    outcome = run_item(python(source, pythonpath=(source_root,)))
+    assert (outcome.returncode, outcome.leftovers) == (41, ())
+    inner_folder = RunFolder(Path(outcome.log.read_text().strip()))
+    kinds = [each.verdict.kind for each in inner_folder.results()]
+    assert kinds == [Kind.FAILED, Kind.PASSED]

@@ -5,12 +5,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 import exacthead
-import pytest
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
 from exacthead.verdict import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 DRIVER = Path(__file__).parent / "driver.py"
 
@@ -54,7 +59,7 @@ class Driver:
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
     drivers: list[Driver] = []
 
     def make(*scripts: str, parallel: int = 1) -> Driver:
@@ -69,8 +74,11 @@ def start(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_its_own_and_keeps_what_was_finished(
-    start, wait_until, gone, number
-):
+    start: Callable[..., Driver],
+    wait_until: Callable[[Callable[[], object], str], None],
+    gone: Callable[[Path], bool],
+    number: signal.Signals,
+) -> None:
     driver = start("exit 0", "exit 3", STUBBORN, "exit 0")
     wait_until(lambda: driver.noted(2) == 4, "the item runs with its children")
     driver.process.send_signal(number)
@@ -88,7 +96,11 @@ def test_an_interrupted_run_ends_its_own_and_keeps_what_was_finished(
     assert verdicts[3].reason == f"interrupted by {number.name}"
 
 
-def test_more_interrupts_do_not_break_the_cleanup(start, wait_until, gone):
+def test_more_interrupts_do_not_break_the_cleanup(
+    start: Callable[..., Driver],
+    wait_until: Callable[[Callable[[], object], str], None],
+    gone: Callable[[Path], bool],
+) -> None:
     driver = start(STUBBORN, STUBBORN, parallel=2)
     wait_until(lambda: driver.noted(0) == driver.noted(1) == 4, "both items run")
     for _ in range(5):
@@ -105,7 +117,11 @@ def test_more_interrupts_do_not_break_the_cleanup(start, wait_until, gone):
     assert [result.verdict.kind for result in driver.folder.results()] == [Kind.INTERRUPTED] * 2
 
 
-def test_a_killed_harness_takes_everything_with_it(start, wait_until, gone):
+def test_a_killed_harness_takes_everything_with_it(
+    start: Callable[..., Driver],
+    wait_until: Callable[[Callable[[], object], str], None],
+    gone: Callable[[Path], bool],
+) -> None:
     driver = start(STUBBORN, "exit 0")
     wait_until(lambda: driver.noted(0) == 4, "the item runs with its children")
     private = Path(
@@ -126,7 +142,9 @@ def test_a_killed_harness_takes_everything_with_it(start, wait_until, gone):
     assert driver.folder.state() is State.ABANDONED
 
 
-def test_ctrl_c_on_the_terminal_does_not_reach_the_item_itself(start, wait_until):
+def test_ctrl_c_on_the_terminal_does_not_reach_the_item_itself(
+    start: Callable[..., Driver], wait_until: Callable[[Callable[[], object], str], None]
+) -> None:
     script = (
         "trap 'echo hit > $EXACTHEAD_ARTIFACTS/hit' INT\n"
         "echo $$ > $EXACTHEAD_ARTIFACTS/pids\nwhile true; do sleep 0.1; done"
@@ -138,7 +156,7 @@ def test_ctrl_c_on_the_terminal_does_not_reach_the_item_itself(start, wait_until
     assert not (driver.folder.item_path("item/0").artifacts / "hit").exists()
 
 
-def test_the_signals_are_given_back():
+def test_the_signals_are_given_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Interrupts() as interrupts:
         assert not interrupts.asked()

@@ -5,11 +5,18 @@ import shutil
 import socket
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
 from exacthead.errors import HarnessError
-from exacthead.runs.item import run_item
+from exacthead.runs.item import ItemRequest, run_item
 from exacthead.verdict import Kind, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exacthead.runs.folder import RunFolder
 
 # A daemon as tools start them: double fork, own session, no way to tell it from its parent.
 DAEMON = """
@@ -34,40 +41,40 @@ def wait_for(count):
 """
 
 
-def test_exit_code_zero_passes(shell):
+def test_exit_code_zero_passes(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("echo hello"))
     assert outcome.verdict == Verdict(Kind.PASSED)
     assert (outcome.returncode, outcome.signal, outcome.leftovers) == (0, None, ())
     assert outcome.log.read_bytes() == b"hello\n"
 
 
-def test_another_exit_code_fails_and_quotes_the_last_lines(shell):
+def test_another_exit_code_fails_and_quotes_the_last_lines(
+    shell: Callable[..., ItemRequest],
+) -> None:
     outcome = run_item(shell("echo first; echo; echo the cause >&2; exit 3"))
-    assert outcome.verdict == Verdict(
-        Kind.FAILED, "exit code 3; last lines: first | the cause"
-    )
+    assert outcome.verdict == Verdict(Kind.FAILED, "exit code 3; last lines: first | the cause")
     assert outcome.returncode == 3
 
 
-def test_a_signal_is_a_crash_with_its_name(shell):
+def test_a_signal_is_a_crash_with_its_name(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("kill -SEGV $$"))
     assert outcome.verdict == Verdict(Kind.CRASHED, "ended by SIGSEGV; it wrote nothing")
     assert (outcome.returncode, outcome.signal) == (-11, "SIGSEGV")
 
 
-def test_a_real_segmentation_fault_says_where(python):
+def test_a_real_segmentation_fault_says_where(python: Callable[..., ItemRequest]) -> None:
     outcome = run_item(python("import ctypes; ctypes.string_at(0)"))
     assert outcome.verdict.kind is Kind.CRASHED
     assert "Fatal Python error: Segmentation fault" in outcome.log.read_text()
 
 
-def test_a_command_that_dies_inside_a_shell_is_a_crash(shell):
+def test_a_command_that_dies_inside_a_shell_is_a_crash(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("bash -c 'kill -ABRT $$'; exit $?"))
     assert outcome.verdict.kind is Kind.CRASHED
     assert "exit code 134, a shell's word for SIGABRT" in outcome.verdict.reason
 
 
-def test_a_command_that_does_not_exist_was_not_run(shell):
+def test_a_command_that_does_not_exist_was_not_run(shell: Callable[..., ItemRequest]) -> None:
     request = shell("")
     outcome = run_item(
         type(request)("item", ("/no/such/program",), request.cwd, request.folder, 5.0)
@@ -77,7 +84,7 @@ def test_a_command_that_does_not_exist_was_not_run(shell):
     assert outcome.returncode is None
 
 
-def test_the_log_keeps_every_byte(python):
+def test_the_log_keeps_every_byte(python: Callable[..., ItemRequest]) -> None:
     sent = b"\xff\xfe\x00\x1b[31m \xe2\x82" + b"x" * 3_000_000 + b"\r\n\xe6\x97\xa5\x07"
     source = (
         "import os\n"
@@ -95,35 +102,31 @@ def test_the_log_keeps_every_byte(python):
     assert text.count("x" * 3_000_000) == 1
 
 
-def test_both_streams_keep_their_order(python):
+def test_both_streams_keep_their_order(python: Callable[..., ItemRequest]) -> None:
     outcome = run_item(
         python("import sys\nfor n in range(50): print(n, file=(sys.stdout, sys.stderr)[n % 2])")
     )
     assert outcome.log.read_text().split() == [str(n) for n in range(50)]
 
 
-def test_the_log_of_a_killed_item_is_complete(python):
-    outcome = run_item(
-        python("import os\nprint('before the end')\nos.kill(os.getpid(), 9)")
-    )
-    assert outcome.verdict == Verdict(
-        Kind.CRASHED, "ended by SIGKILL; last lines: before the end"
-    )
+def test_the_log_of_a_killed_item_is_complete(python: Callable[..., ItemRequest]) -> None:
+    outcome = run_item(python("import os\nprint('before the end')\nos.kill(os.getpid(), 9)"))
+    assert outcome.verdict == Verdict(Kind.CRASHED, "ended by SIGKILL; last lines: before the end")
 
 
-def test_standard_input_is_empty(shell):
+def test_standard_input_is_empty(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("cat; echo end"))
     assert outcome.log.read_text() == "end\n"
 
 
-def test_the_item_leads_its_own_session_and_group(python):
-    outcome = run_item(
-        python("import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))")
-    )
+def test_the_item_leads_its_own_session_and_group(python: Callable[..., ItemRequest]) -> None:
+    outcome = run_item(python("import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))"))
     assert outcome.log.read_text() == "True\n"
 
 
-def test_a_double_forked_daemon_makes_the_leg_red_and_is_ended(python, gone):
+def test_a_double_forked_daemon_makes_the_leg_red_and_is_ended(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     outcome = run_item(python(DAEMON + "daemonise(); wait_for(1)"))
     assert outcome.verdict.kind is Kind.FAILED
     assert outcome.verdict.reason.startswith("exit code 0, but left behind: process ")
@@ -131,13 +134,17 @@ def test_a_double_forked_daemon_makes_the_leg_red_and_is_ended(python, gone):
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_a_daemon_that_dropped_the_environment_is_found_by_its_ancestry(python, gone):
+def test_a_daemon_that_dropped_the_environment_is_found_by_its_ancestry(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     outcome = run_item(python(DAEMON + "daemonise(clear_environment=True); wait_for(1)"))
     assert len(outcome.leftovers) == 1
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_a_daemon_that_ignores_sigterm_is_ended_too(python, gone):
+def test_a_daemon_that_ignores_sigterm_is_ended_too(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     source = DAEMON + (
         "import signal\n"
         "daemonise(then=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))\n"
@@ -148,7 +155,9 @@ def test_a_daemon_that_ignores_sigterm_is_ended_too(python, gone):
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_a_stopped_process_is_ended_too(shell, gone):
+def test_a_stopped_process_is_ended_too(
+    shell: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     outcome = run_item(
         shell("sleep 600 & echo $! > $EXACTHEAD_ARTIFACTS/pids; kill -STOP $!; disown")
     )
@@ -156,12 +165,16 @@ def test_a_stopped_process_is_ended_too(shell, gone):
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_a_process_that_goes_away_in_the_grace_is_no_leftover(shell):
+def test_a_process_that_goes_away_in_the_grace_is_no_leftover(
+    shell: Callable[..., ItemRequest],
+) -> None:
     outcome = run_item(shell("(sleep 0.3) & exit 0", leftover_grace_s=30.0))
     assert outcome.verdict == Verdict(Kind.PASSED)
 
 
-def test_processes_of_the_same_name_outside_are_left_alone(shell):
+def test_processes_of_the_same_name_outside_are_left_alone(
+    shell: Callable[..., ItemRequest],
+) -> None:
     bystander = os.posix_spawn("/bin/sleep", ["sleep", "600"], {"EXACTHEAD_ITEM": "another"})
     try:
         outcome = run_item(shell("sleep 600 & exit 0"))
@@ -172,13 +185,15 @@ def test_processes_of_the_same_name_outside_are_left_alone(shell):
         os.waitpid(bystander, 0)
 
 
-def test_a_failed_script_still_names_what_it_left(shell):
+def test_a_failed_script_still_names_what_it_left(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("sleep 600 & exit 3"))
     assert outcome.verdict.kind is Kind.FAILED
     assert outcome.verdict.reason.startswith("exit code 3; it wrote nothing; left behind: process")
 
 
-def test_a_hanging_item_times_out_and_all_of_it_is_ended(python, gone):
+def test_a_hanging_item_times_out_and_all_of_it_is_ended(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     source = DAEMON + "daemonise(); daemonise(clear_environment=True); wait_for(2); time.sleep(600)"
     outcome = run_item(python(source, timeout_s=4.0))
     assert outcome.verdict == Verdict(
@@ -187,7 +202,7 @@ def test_a_hanging_item_times_out_and_all_of_it_is_ended(python, gone):
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_after_a_timeout_sigterm_comes_first(python):
+def test_after_a_timeout_sigterm_comes_first(python: Callable[..., ItemRequest]) -> None:
     source = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('tidied up')))\n"
@@ -200,7 +215,9 @@ def test_after_a_timeout_sigterm_comes_first(python):
     assert outcome.returncode == 0
 
 
-def test_a_tree_that_ignores_sigterm_is_killed_after_the_grace(shell, gone):
+def test_a_tree_that_ignores_sigterm_is_killed_after_the_grace(
+    shell: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     script = "trap '' TERM; sleep 600 & echo $$ $! > $EXACTHEAD_ARTIFACTS/pids; wait"
     outcome = run_item(shell(script, timeout_s=1.0))
     assert outcome.verdict.kind is Kind.TIMED_OUT
@@ -208,7 +225,7 @@ def test_a_tree_that_ignores_sigterm_is_killed_after_the_grace(shell, gone):
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_memory_over_the_limit_ends_the_item(python):
+def test_memory_over_the_limit_ends_the_item(python: Callable[..., ItemRequest]) -> None:
     outcome = run_item(
         python("block = b'x' * (200 << 20)\nimport time\ntime.sleep(600)", memory_limit_mb=100.0)
     )
@@ -217,7 +234,7 @@ def test_memory_over_the_limit_ends_the_item(python):
     assert outcome.peak_pss_mb > 100
 
 
-def test_the_peak_counts_the_whole_tree(python):
+def test_the_peak_counts_the_whole_tree(python: Callable[..., ItemRequest]) -> None:
     source = (
         "import os, time\n"
         "child = os.fork()\n"
@@ -230,7 +247,9 @@ def test_the_peak_counts_the_whole_tree(python):
     assert 120 < outcome.peak_pss_mb < 250
 
 
-def test_a_wish_to_stop_ends_everything(python, gone, run_folder):
+def test_a_wish_to_stop_ends_everything(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool], run_folder: RunFolder
+) -> None:
     pids = run_folder.item("item").artifacts / "pids"
     asked = threading.Event()
 
@@ -249,12 +268,14 @@ def test_a_wish_to_stop_ends_everything(python, gone, run_folder):
     assert gone(pids)
 
 
-def test_a_wish_to_stop_before_the_start_is_heard(shell):
+def test_a_wish_to_stop_before_the_start_is_heard(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("sleep 600"), stop=lambda: True)
     assert outcome.verdict.kind is Kind.INTERRUPTED
 
 
-def test_an_error_while_following_ends_the_item(python, gone, run_folder):
+def test_an_error_while_following_ends_the_item(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool], run_folder: RunFolder
+) -> None:
     def fail(text: str) -> None:
         raise OSError(text)
 
@@ -264,7 +285,9 @@ def test_an_error_while_following_ends_the_item(python, gone, run_folder):
     assert gone(run_folder.item("item").artifacts / "pids")
 
 
-def test_a_killed_supervisor_is_a_crash_and_nothing_marked_survives(python, gone):
+def test_a_killed_supervisor_is_a_crash_and_nothing_marked_survives(
+    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
+) -> None:
     source = DAEMON + "daemonise(); wait_for(1)\nos.kill(os.getppid(), 9)\ntime.sleep(600)"
     outcome = run_item(python(source))
     assert outcome.verdict.kind is Kind.CRASHED
@@ -272,21 +295,42 @@ def test_a_killed_supervisor_is_a_crash_and_nothing_marked_survives(python, gone
     assert gone(outcome.log.parent / "artifacts" / "pids")
 
 
-def test_the_private_folder_goes_away_read_only_folders_included(shell, run_folder):
+def test_the_private_folder_goes_away_read_only_folders_included(
+    shell: Callable[..., ItemRequest],
+) -> None:
     script = "mkdir $TMPDIR/d; touch $TMPDIR/d/f; chmod 500 $TMPDIR/d; dirname $TMPDIR"
     outcome = run_item(shell(script))
     assert outcome.verdict == Verdict(Kind.PASSED)
     assert not Path(outcome.log.read_text().strip()).exists()
 
 
-def test_the_private_folder_can_be_kept(shell):
+def test_the_private_folder_can_be_kept(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(shell("echo kept > $TMPDIR/file", keep_private=True))
     assert outcome.private is not None
     assert (outcome.private / "tmp" / "file").read_text() == "kept\n"
     shutil.rmtree(outcome.private)
 
 
-def test_ports_of_the_range_can_be_used_and_a_listener_left_is_named(python):
+@pytest.mark.parametrize(("code", "kept"), [(0, False), (3, True)])
+def test_a_red_items_logs_outlive_its_private_folder(
+    shell: Callable[..., ItemRequest], code: int, *, kept: bool
+) -> None:
+    script = (
+        "mkdir -p $RAY_TMPDIR/ray/s1/logs && cd $RAY_TMPDIR/ray && ln -s s1 session_latest\n"
+        f"echo cause > s1/logs/raylet.out; mkfifo s1/logs/pipe; exit {code}"
+    )
+    request = shell(script)
+    assert run_item(request).notes == ()
+    logs = request.folder.artifacts / "ray" / "session_latest" / "logs"
+    assert logs.is_dir() == kept
+    if kept:
+        assert (logs / "raylet.out").read_text() == "cause\n"
+        assert not (logs / "pipe").exists()
+
+
+def test_ports_of_the_range_can_be_used_and_a_listener_left_is_named(
+    python: Callable[..., ItemRequest],
+) -> None:
     source = DAEMON + (
         "import socket\n"
         "low = int(os.environ['EXACTHEAD_PORTS'].split('-')[0])\n"
@@ -308,7 +352,9 @@ def test_ports_of_the_range_can_be_used_and_a_listener_left_is_named(python):
         probe.bind(("127.0.0.1", port))
 
 
-def test_the_environment_is_made_of_what_the_harness_sets(shell, monkeypatch, tmp_path):
+def test_the_environment_is_made_of_what_the_harness_sets(
+    shell: Callable[..., ItemRequest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("PYTHONPATH", "PIP_INDEX_URL", "RAY_ADDRESS", "VLLM_PORT", "HF_TOKEN"):
         monkeypatch.setenv(name, "leaks")
     monkeypatch.setenv("HOME", "/home/of-the-harness")
@@ -324,22 +370,30 @@ def test_the_environment_is_made_of_what_the_harness_sets(shell, monkeypatch, tm
     own = ("HOME", "XDG_CACHE_HOME", "HF_HOME", "VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR")
     assert all(seen[name].startswith(private + "/") for name in own)
     assert seen["RAY_TMPDIR"] == private
-    assert (seen["OMP_NUM_THREADS"], seen["PYTHONHASHSEED"], seen["DO_NOT_TRACK"]) == ("1", "0", "1")
+    assert (seen["OMP_NUM_THREADS"], seen["PYTHONHASHSEED"], seen["DO_NOT_TRACK"]) == (
+        "1",
+        "0",
+        "1",
+    )
     assert (seen["HF_HUB_OFFLINE"], seen["RAY_USAGE_STATS_ENABLED"]) == ("1", "0")
 
 
 @pytest.mark.parametrize("name", ["EXACTHEAD_ITEM", "TMPDIR", "PYTHONPATH", "HOME"])
-def test_what_isolates_an_item_cannot_be_set_by_it(shell, name):
+def test_what_isolates_an_item_cannot_be_set_by_it(
+    shell: Callable[..., ItemRequest], name: str
+) -> None:
     with pytest.raises(HarnessError, match=f"it sets {name}"):
         run_item(shell("true", environment={name: "x"}))
 
 
-def test_relative_first_party_folders_are_refused(shell):
+def test_relative_first_party_folders_are_refused(shell: Callable[..., ItemRequest]) -> None:
     with pytest.raises(HarnessError, match="relative: src"):
         run_item(shell("true", pythonpath=(Path("src"),)))
 
 
-def test_shared_memory_that_is_left_is_named_and_removed(python):
+def test_shared_memory_that_is_left_is_named_and_removed(
+    python: Callable[..., ItemRequest],
+) -> None:
     source = (
         "import mmap, os, time\n"
         "name = '/dev/shm/exacthead-test-' + os.environ['EXACTHEAD_ITEM']\n"
@@ -355,7 +409,7 @@ def test_shared_memory_that_is_left_is_named_and_removed(python):
     assert not Path(name).exists()
 
 
-def test_shared_memory_of_others_is_left_alone(python, tmp_path):
+def test_shared_memory_of_others_is_left_alone(python: Callable[..., ItemRequest]) -> None:
     name = Path(f"/dev/shm/exacthead-test-other-{os.getpid()}")
     request = python("import time; time.sleep(1)")
     timer = threading.Timer(0.4, lambda: name.write_bytes(b"theirs"))

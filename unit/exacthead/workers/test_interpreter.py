@@ -81,9 +81,7 @@ def test_the_python_of_a_virtual_environment_stands_for_the_one_below(
     link.symlink_to(sys.executable)
     machine["PATH"] += f":{link.parent}"
 
-    found, notes = find(
-        MINOR, None, below_floor_allowed=False, environ=machine, system_folders=()
-    )
+    found, notes = find(MINOR, None, below_floor_allowed=False, environ=machine, system_folders=())
 
     assert found.path == Path(sys._base_executable).resolve()
     assert notes == ()
@@ -122,7 +120,7 @@ def test_an_interpreter_on_path_that_does_not_run_is_named_with_its_reason(
     broken = script(tmp_path / "bin" / "python3.13", "echo 'no libpython' >&2; exit 127")
     machine["PATH"] += f":{broken.parent}"
 
-    with pytest.raises(HarnessError, match="refused .*python3.13: exit code 127 no libpython"):
+    with pytest.raises(HarnessError, match=r"refused .*python3.13: exit code 127 no libpython"):
         search(machine)
 
 
@@ -130,7 +128,7 @@ def test_a_file_name_is_not_believed(machine: dict[str, str], tmp_path: Path) ->
     liar = stand_in(tmp_path / "bin" / "python3.13", "3.12.9")
     machine["PATH"] += f":{liar.parent}"
 
-    with pytest.raises(HarnessError, match="an interpreter for Python 3.13"):
+    with pytest.raises(HarnessError, match=r"an interpreter for Python 3\.13"):
         search(machine)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -34,8 +34,8 @@ CALL_S = 60
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
-        # Each is raised inside a dependency while it is imported or started, not by our calls.
-        "ignore::DeprecationWarning",
+        # torch compiles MKL-DNN modules this way when vLLM imports its inductor.
+        "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
     ):
         config.addinivalue_line("filterwarnings", line)
 
@@ -85,14 +85,18 @@ def forward() -> Callable[[Mapping[str, torch.Tensor], Sequence[int], Sequence[i
 
 
 def send(url: str, body: Mapping[str, Any] | None) -> tuple[int, dict[str, Any]]:
-    data = json.dumps(body).encode() if body is not None else None
-    request = Request(url, data, {"Content-Type": "application/json"})
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname, parts.port, timeout=CALL_S)
     try:
-        with urlopen(request, timeout=CALL_S) as answer:
-            return answer.status, json.loads(answer.read() or b"{}")
-    except HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read() or b"{}")
+        if body is None:
+            connection.request("GET", parts.path)
+        else:
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", parts.path, json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        connection.close()
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,11 @@ def test_nothing_to_publish_is_refused(tmp_path: Path) -> None:
         publish({}, tmp_path / "weights.safetensors")
 
 
+def test_one_tensor_under_two_names_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefitError, match="share memory"):
+        publish({"a": STATE["a"], "tied": STATE["a"]}, tmp_path / "weights.safetensors")
+
+
 def test_a_state_that_does_not_fit_is_refused_before_it_is_written(tmp_path: Path) -> None:
     huge = {"w": torch.empty(1).expand(1 << 50)}
     with pytest.raises(RefitError, match="bytes free"):

@@ -68,16 +68,23 @@ class RecordedEngine:
         self._loop.close()
 
     def die(self) -> None:
-        """Close the port and every connection, as a killed process does."""
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(timeout=30)
+        """Close the port and every connection, as a killed process does; again does nothing."""
+        asyncio.run_coroutine_threadsafe(self._die(), self._loop).result(timeout=30)
+
+    async def _die(self) -> None:
+        await self._site.stop()
+        for connection in self._runner.server.connections if self._runner.server else []:
+            connection.transport.abort()
+        await self._runner.cleanup()
 
     async def _serve(self) -> None:
         application = web.Application()
         application.router.add_post("/v1/chat/completions", self._answer)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.0)
+        # A handler ends with its connection, however long it would have waited.
+        self._runner = web.AppRunner(application, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
+        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await self._site.start()
         self._port = self._runner.addresses[0][1]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

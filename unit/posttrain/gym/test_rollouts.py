@@ -123,7 +123,7 @@ def test_no_more_rollouts_are_under_way_than_allowed(
         ("\\boxed{4}", 1.0),
         ("\\boxed{04}", 1.0),
         ("\\boxed{\\frac{8}{2}}", 1.0),
-        ("\\boxed{5} no: \\boxed{4}", 1.0),
+        ("\\boxed{5} no: \\boxed{4}", 0.0),
         ("\\boxed{5}", 0.0),
         ("4", 0.0),
         ("\\boxed{4", 0.0),

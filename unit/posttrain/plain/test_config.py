@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from posttrain.config import explain, load_recipe
@@ -359,6 +359,8 @@ def same(left: object, right: object) -> bool:
 
 
 @settings(deadline=None)
+@example("\x85")  # a line break of YAML 1.1 that is folded inside single quotes
+@example("a\u2028b\n")
 @given(st.one_of(scalars, st.lists(scalars), st.lists(st.lists(scalars))))
 def test_an_override_keeps_the_type_and_value_that_was_formatted(value: object) -> None:
     layer = parse_override(format_override("a.b", value))

@@ -120,9 +120,10 @@ def test_a_step_is_one_flat_line_with_the_step_first(tmp_path: Path) -> None:
 
 def test_a_line_is_on_the_disk_before_the_writer_is_closed(tmp_path: Path) -> None:
     with MetricsWriter(tmp_path) as writer:
-        writer.write(1, {"train/loss": 0.5})
-        assert lines(tmp_path) == [{"step": 1, "train/loss": 0.5}]
-        assert events(tmp_path) == {"train/loss": [(1, 0.5)]}
+        for step in (1, 2, 3):
+            writer.write(step, {"train/loss": 0.5})
+        assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3]
+        assert events(tmp_path) == {"train/loss": [(1, 0.5), (2, 0.5), (3, 0.5)]}
 
 
 def test_numbers_that_are_not_finite_stay_visible(tmp_path: Path) -> None:

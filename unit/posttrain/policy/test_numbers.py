@@ -41,6 +41,10 @@ def test_two_opposite_verdicts_have_exactly_opposite_advantages() -> None:
     assert right > 0
 
 
+def test_epsilon_damps_differences_of_its_own_size() -> None:
+    assert global_advantages([0.0, 1.0], epsilon=0.5) == [-0.5, 0.5]
+
+
 @given(st.lists(rewards, min_size=1, max_size=20))
 def test_advantages_keep_the_order_and_are_centred(values: list[float]) -> None:
     advantages = global_advantages(values)

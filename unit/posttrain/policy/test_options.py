@@ -13,6 +13,7 @@ from posttrain.policy.options import PolicyOptions
     ("name", "value"),
     [
         ("device", "tpu"),
+        ("dtype", "float16"),
         ("ranks", 0),
         ("micro_batch_size", 0),
         ("threads", 0),

@@ -232,6 +232,60 @@ def test_weights_that_cannot_be_written_leave_nothing(
     assert "No such file" in str(first[0])
 
 
+def test_bfloat16_is_what_is_computed_and_published_while_the_step_is_float32(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], tiny_llama: Path, tmp_path: Path
+) -> None:
+    advantages = [1.0, -0.5, 0.25]
+    published = tmp_path / "weights.safetensors"
+    tiny_step = dataclasses.replace(options, dtype="bfloat16", learning_rate=1e-6)
+    step = ("train_step", samples, advantages, old(samples), TEMPERATURE)
+    results = ranks.run(
+        tiny_step,
+        ("checksum",),
+        ("logprobs", samples, TEMPERATURE),
+        *[step] * 3,
+        ("publish_state", published),
+    )
+    original = load_file(tiny_llama / "model.safetensors")
+    rounded = {name: tensor.bfloat16() for name, tensor in original.items()}
+    assert results[0][0] == state_checksum(rounded.items())
+    for values, sample in zip(all_logprobs(results, 1), samples, strict=True):
+        assert values == pytest.approx(sample.logprobs, rel=0.05, abs=0.05)
+        assert values != pytest.approx(sample.logprobs, abs=1e-5)
+    assert {tensor.dtype for tensor in load_file(published).values()} == {torch.bfloat16}
+    assert results[0][4]["optimizer_steps"] == 3
+
+
+def test_weights_that_share_memory_are_published_once_and_stay_tied(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], tiny_llama: Path, tmp_path: Path
+) -> None:
+    untied = load_model(tiny_llama)
+    untied.config.tie_word_embeddings = True
+    untied.tie_weights()
+    untied.save_pretrained(tmp_path / "tied")
+    names = sorted(load_file(tmp_path / "tied" / "model.safetensors"))
+    published = tmp_path / "weights.safetensors"
+    advantages = [1.0, -0.5, 0.25]
+    tied = dataclasses.replace(options, model=tmp_path / "tied")
+    recomputed = all_logprobs(ranks.run(tied, ("logprobs", samples, TEMPERATURE)), 0)
+    scored = [
+        dataclasses.replace(sample, logprobs=tuple(values))
+        for sample, values in zip(samples, recomputed, strict=True)
+    ]
+    first, _ = ranks.run(
+        tied,
+        ("train_step", scored, advantages, recomputed, TEMPERATURE),
+        ("publish_state", published),
+    )
+    expected, _, norm = reference_step(tied.model, scored, advantages, tied)
+    weights = load_file(published)
+    assert "lm_head.weight" not in names
+    assert first[1] == sorted(weights) == names
+    assert first[0]["grad_norm"] == pytest.approx(norm, rel=1e-5)
+    for name, tensor in weights.items():
+        torch.testing.assert_close(tensor, expected[name], atol=1e-6, rtol=1e-5)
+
+
 def test_handing_memory_over_means_nothing_where_the_policy_computes_on_the_host(
     ranks: Any, options: PolicyOptions
 ) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posttrain.errors import ModelError
@@ -107,6 +107,7 @@ def test_other_content_is_refused_with_both_digests(copy: Path, change: object) 
 names = st.text(st.sampled_from("abc-_é"), min_size=1, max_size=4)
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(names, st.binary(max_size=8), min_size=1), st.data())
 def test_two_folders_share_a_revision_only_if_they_share_their_content(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, bytes], data: st.DataObject

@@ -1,0 +1,89 @@
+"""`python -m exacthead COMMAND`: arguments in, exit code out; each command is one function."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from exacthead import commands
+from exacthead.config import load
+from exacthead.errors import HarnessError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Exit code for what a person must mend before anything can run.
+REFUSED = 2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command.
+
+    Returns:
+        0 green, 1 red, 2 refused before anything ran, 130 interrupted.
+    """
+    arguments = _parser().parse_args(argv)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    try:
+        harness = load(Path.cwd())
+        code: int = arguments.run(harness, arguments, console)
+    except HarnessError as error:
+        sys.stdout.flush()
+        print(f"exacthead: {error}", file=sys.stderr, flush=True)
+        return REFUSED
+    except KeyboardInterrupt:
+        print("exacthead: interrupted before anything ran", file=sys.stderr, flush=True)
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="exacthead", description=__doc__)
+    subparsers = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, function: object, words: str) -> argparse.ArgumentParser:
+        added = subparsers.add_parser(name, help=words, description=words)
+        added.set_defaults(run=function)
+        return added
+
+    def placed(added: argparse.ArgumentParser) -> None:
+        added.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
+        added.add_argument("--runner", help="a runner of harness.toml; default: this machine")
+
+    job = command("functional", commands.functional, "Run the legs of a functional job.")
+    job.add_argument("job")
+    job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
+    placed(job)
+
+    unit = command("unit", commands.unit, "Run unit suites, each in its own worker.")
+    unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
+    placed(unit)
+
+    again = command("reproduce", commands.reproduce, "Run one item of an earlier run again.")
+    again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
+
+    workers = command("workers", commands.workers, "Build workers, or look at them.")
+    workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
+    workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
+    what = workers.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="the workers in the store")
+    what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
+    what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
+    what.add_argument("--repair", action="store_true", help="rebuild the damaged ones")
+    what.add_argument("--gc", metavar="GB", type=float, help="least recently used ones go")
+
+    lock = command("lock", commands.lock, "Write the lock of each worker and flavour.")
+    lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
+    lock.add_argument("--check", action="store_true", help="only say which are stale")
+    lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
+
+    lint = command("lint", commands.lint, "Formatting, rules, types, shell scripts, locks.")
+    lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
+
+    command("ci", commands.ci, "Print the sessions that harness.toml lists under [ci].")
+    return parser
+

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exacthead.config import load
+from exacthead.errors import HarnessError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exacthead.config import Harness
+
+ROOT = Path(__file__).parents[2]
+WHOLE = """
+[groups]
+test = ["pytest"]
+[workers.unit]
+groups = ["test"]
+[workers.unit.flavours.cpu]
+[suites.own]
+paths = ["unit"]
+worker = "unit"
+[jobs.train]
+script = "train.sh"
+contract = "train.toml"
+level = "L3"
+timeout_s = 1
+[jobs.train.legs.plain]
+workers = { policy = "unit" }
+[runners.small]
+cpus = 1
+memory_gb = 1
+"""
+
+
+def test_this_repository_s_own_declaration_is_valid() -> None:
+    harness = load(ROOT)
+
+    assert {"policy", "vllm", "vllm-gym", "gym", "unit"} <= harness.workers.keys()
+    assert harness.worker("vllm-gym").no_deps == ("nemo-gym==0.7.0",)
+    assert harness.root == ROOT
+
+
+def test_a_worker_has_the_cpu_flavour_unless_it_says_otherwise(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    harness = make_harness("[workers.a]\n[workers.b.flavours.cuda]\n")
+
+    assert set(harness.worker("a").flavours) == {"cpu"}
+    assert set(harness.worker("b").flavours) == {"cuda"}
+
+
+@pytest.mark.parametrize(
+    ("line", "misspelt", "where", "meant"),
+    [
+        ("[groups]", "[worker]\n[groups]", "worker", "workers"),
+        ("[suites.own]", "[suites.own]\nwokrer = 1", "suites.own.wokrer", "worker"),
+        ("[workers.unit]", "[workers.unit]\nprobs = []", "workers.unit.probs", "probes"),
+        ("flavours.cpu]", "flavours.cpu]\nexclude = []", "unit.flavours.cpu.exclude", "excludes"),
+        ("[jobs.train]", "[jobs.train]\ntimeout = 1", "jobs.train.timeout", "timeout_s"),
+        ("legs.plain]", "legs.plain]\nenv = 1\nworker = 1", "legs.plain.worker", "workers"),
+        ("[runners.small]", "[runners.small]\ncpu = 1", "runners.small.cpu", "cpus"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest_known_one(
+    make_harness: Callable[[str], Harness], line: str, misspelt: str, where: str, meant: str
+) -> None:
+    make_harness(WHOLE)
+
+    with pytest.raises(HarnessError) as caught:
+        make_harness(WHOLE.replace(line, misspelt, 1))
+
+    assert f"{where}: unknown key; did you mean {meant!r}?" in caught.value.found
+
+
+def test_an_unknown_key_that_is_like_no_other_lists_the_known(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    with pytest.raises(HarnessError, match=r"ci\.zzz: unknown key; known: sessions"):
+        make_harness("[workers.a]\n[ci]\nzzz = 1\n")
+
+
+def test_every_problem_is_said_at_once(make_harness: Callable[[str], Harness]) -> None:
+    with pytest.raises(HarnessError) as caught:
+        make_harness('[workers.a]\npython = "3"\nx = 1\nlink_mode = "hope"\n[workers.b]\ny = 2\n')
+
+    for where in ("workers.a.python", "workers.a.x", "workers.a.link_mode", "workers.b.y"):
+        assert where in caught.value.found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('groups = ["test"]', 'groups = ["tset"]', "unit.groups: no group 'tset'; did you mean"),
+        ('worker = "unit"', 'worker = "unti"', "suites.own.worker: no worker 'unti'; did you"),
+        ('policy = "unit"', 'policy = "x"', "train.legs.plain.workers.policy: no worker 'x'"),
+    ],
+)
+def test_a_reference_to_nothing_is_an_error(
+    make_harness: Callable[[str], Harness], old: str, new: str, problem: str
+) -> None:
+    with pytest.raises(HarnessError) as caught:
+        make_harness(WHOLE.replace(old, new))
+
+    assert problem in caught.value.found
+
+
+def test_an_unknown_name_is_an_error_with_the_nearest_known_one(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    harness = make_harness(WHOLE)
+
+    for ask, name, meant in (
+        (harness.worker, "units", "unit"),
+        (harness.suite, "won", "own"),
+        (harness.job, "trian", "train"),
+        (harness.runner, "smal", "small"),
+    ):
+        with pytest.raises(HarnessError, match=f"(?s){name}.*did you mean '{meant}'"):
+            ask(name)
+
+
+def test_a_value_of_the_wrong_kind_is_named_with_its_place(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    with pytest.raises(HarnessError, match=r"workers\.a\.requirements"):
+        make_harness('[workers.a]\nrequirements = "alpha"\n')
+    with pytest.raises(HarnessError, match=r"workers\.a\.flavours\.rocm"):
+        make_harness("[workers.a.flavours.rocm]\n")
+
+
+def test_a_key_given_twice_is_an_error(make_harness: Callable[[str], Harness]) -> None:
+    with pytest.raises(HarnessError, match="mend the TOML syntax"):
+        make_harness('[workers.a]\npython = "3.13"\npython = "3.12"\n')
+
+
+def test_a_repository_without_a_declaration_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="no such file"):
+        load(tmp_path)
+
+
+def test_a_declaration_cannot_be_changed_after_it_was_read(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    worker = make_harness(WHOLE).worker("unit")
+
+    for field in ("python", "requirements"):
+        with pytest.raises(ValueError, match="frozen"):
+            setattr(worker, field, ())

@@ -1,0 +1,196 @@
+"""Verify and repair: every kind of damage is seen, and shared damage is undone wherever it is."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exacthead.errors import HarnessError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Yard
+
+TEXT = "NAME = 'alpha'\n"
+FLIPPED = "NAME = 'alphA'\n"
+
+
+def flip(path: Path) -> None:
+    """Change one byte in place and put the time back: only a hash can tell."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(FLIPPED.encode())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_size,
+        before.st_mtime_ns,
+    )
+
+
+def module(root: Path, name: str = "alpha") -> Path:
+    (found,) = root.glob(f"lib/*/site-packages/{name}.py")
+    return found
+
+
+def test_a_flipped_byte_is_undone_in_every_worker_that_shares_it(yard: Yard) -> None:
+    store = yard.store()
+    alpha, beta = yard.wheel("alpha"), yard.wheel("beta")
+    one = yard.ensure(yard.spec("one", alpha), store)
+    two = yard.ensure(yard.spec("two", alpha + beta), store)
+    other = yard.ensure(yard.spec("other", beta, probes=("beta",)), store)
+    assert module(one.root).samefile(module(two.root))
+    flip(module(one.root))
+    assert yard.ensure(yard.spec("one", alpha), store).reused, "only a hash can tell"
+
+    (damage,) = store.verify(one.key)
+    assert (damage.path, damage.kind) == (
+        module(one.root).relative_to(one.root).as_posix(),
+        "changed",
+    )
+    repair = store.repair(one.key)
+    assert repair.damages == (damage,)
+    assert repair.purged == ("alpha",)
+    assert set(repair.invalidated) == {one.key, two.key}
+
+    assert yard.ensure(yard.spec("other", beta, probes=("beta",)), store).reused
+    for spec in (yard.spec("one", alpha), yard.spec("two", alpha + beta)):
+        again = yard.ensure(spec, store)
+        assert not again.reused
+        assert module(again.root).read_text() == TEXT
+        assert store.verify(again.key) == []
+    assert store.verify(other.key) == []
+
+
+def test_a_new_worker_never_gets_a_damaged_file_from_the_cache(yard: Yard) -> None:
+    store = yard.store()
+    alpha, beta = yard.wheel("alpha"), yard.wheel("beta")
+    one = yard.ensure(yard.spec("one", alpha), store)
+    flip(module(one.root))
+    two = yard.ensure(yard.spec("two", alpha + beta), store)
+    assert module(two.root).read_text() == TEXT
+    assert two.notes == ()
+    assert store.verify(two.key) == []
+
+
+def test_a_wheel_that_contradicts_its_own_record_is_used_and_noted(yard: Yard) -> None:
+    lock = yard.wheel("alpha", {"alpha.py": TEXT, "data.txt": "1"}, misrecorded=("data.txt",))
+    built = yard.ensure(yard.spec(lock=lock))
+    (note,) = built.notes
+    assert note.startswith("alpha: 1 files differ from the wheel's own RECORD")
+    assert "data.txt" in note
+    assert module(built.root).read_text() == TEXT
+
+
+def append(path: Path) -> None:
+    path.write_text(path.read_text() + "# more\n")
+
+
+def relink(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/bin/true")
+
+
+DAMAGES = {
+    "changed": (lambda root: append(module(root)), "changed"),
+    "missing": (lambda root: module(root).unlink(), "missing"),
+    "mode": (lambda root: module(root).chmod(0o600), "mode"),
+    "module": (lambda root: (module(root).parent / "new.py").write_text(""), "added"),
+    "library": (lambda root: (module(root).parent / "new.so").write_text(""), "added"),
+    "path file": (lambda root: (module(root).parent / "new.pth").write_text(""), "added"),
+    "program": (lambda root: (root / "bin" / "tool").write_text(""), "added"),
+    "linked package": (lambda root: (module(root).parent / "new").symlink_to("/tmp"), "added"),
+    "interpreter": (lambda root: relink(root / "bin" / "python"), "link"),
+    "settings": (lambda root: append(root / "pyvenv.cfg"), "changed"),
+}
+
+
+@pytest.mark.parametrize(("damage", "kind"), DAMAGES.values(), ids=DAMAGES.keys())
+def test_every_kind_of_damage_is_found(
+    yard: Yard, damage: Callable[[Path], object], kind: str
+) -> None:
+    store = yard.store()
+    # A copy, so that changing it changes nothing but this worker.
+    built = yard.ensure(yard.spec(link_mode="copy"), store)
+    assert store.verify(built.key) == []
+    damage(built.root)
+    assert kind in {found.kind for found in store.verify(built.key)}
+    assert store.verify(built.key)[0].expected != store.verify(built.key)[0].found
+
+
+def test_what_libraries_leave_beside_themselves_is_no_damage(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    site = module(built.root).parent
+    (site / "__pycache__" / "alpha.cpython-399.opt-1.pyc").write_bytes(b"")
+    (site / "cache.json").write_text("{}")
+    os.utime(module(built.root))
+    assert store.verify(built.key) == []
+
+
+def test_changed_byte_code_is_damage(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    (compiled,) = built.root.glob("lib/*/site-packages/__pycache__/alpha.*.pyc")
+    compiled.write_bytes(compiled.read_bytes() + b"\0")
+    (damage,) = store.verify(built.key)
+    assert damage.kind == "changed"
+    repair = store.repair(built.key)
+    assert repair.invalidated == (built.key,)
+    assert not yard.ensure(yard.spec(), store).reused
+
+
+def test_a_damaged_manifest_is_damage(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    store.layout.manifest(built.key).write_bytes(b"")
+    (damage,) = store.verify(built.key)
+    assert damage.kind == "manifest"
+    assert not yard.ensure(yard.spec(), store).reused
+    assert store.verify(built.key) == []
+
+
+def test_repair_of_a_sound_worker_does_nothing(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    repair = store.repair(built.key)
+    assert (repair.damages, repair.purged, repair.invalidated) == ((), (), ())
+    assert yard.ensure(yard.spec(), store).reused
+
+
+def test_an_invalidated_worker_is_built_again(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    store.invalidate(built.key)
+    assert not yard.ensure(yard.spec(), store).reused
+
+
+def test_a_worker_in_use_is_not_built_anew_below_its_user(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    with store.using(built.key, "leg flag_off"):
+        store.invalidate(built.key)
+        with pytest.raises(HarnessError, match=f"pid {os.getpid()} .*leg flag_off"):
+            yard.ensure(yard.spec(), store)
+        assert module(built.root).exists()
+    assert not yard.ensure(yard.spec(), store).reused
+
+
+def test_verify_of_what_is_not_there_is_an_error(yard: Yard) -> None:
+    with pytest.raises(HarnessError, match="no ready worker"):
+        yard.store().verify("0" * 64)
+
+
+def test_manifest_modes_are_permission_bits(yard: Yard) -> None:
+    store = yard.store()
+    built = yard.ensure(yard.spec(), store)
+    module(built.root).chmod(0o4755)
+    (damage,) = store.verify(built.key)
+    assert damage.found == "4755"
+    assert stat.S_IMODE(module(built.root).stat().st_mode) == 0o4755

@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import os
+import sys
+import venv
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exacthead.errors import HarnessError
+from exacthead.workers.index import Indexes
+from exacthead.workers.lock import INPUTS, lock_path, worker_inputs
+from exacthead.workers.resolve import build_supplies, digest_folder, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exacthead.config import Harness
+    from exacthead.workers.spec import Spec
+
+THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
+HASH = "--hash=sha256:" + "0" * 64
+HERE = Indexes(passed=tuple(os.environ.items()))
+SMALL = f"""
+[workers.small]
+python = "{THIS}"
+requirements = ["alpha"]
+"""
+
+
+@pytest.fixture
+def spec_of(make_harness: Callable[[str], Harness]) -> Callable[..., Spec]:
+    """A function that writes harness.toml and the worker's lock, and resolves the worker."""
+
+    def make(
+        text: str = SMALL,
+        name: str = "small",
+        *,
+        pins: tuple[str, ...] = ("alpha==1.0",),
+        flavour: str = "cpu",
+        indexes: Indexes = HERE,
+        **variables: str,
+    ) -> Spec:
+        harness = make_harness(text)
+        digest = worker_inputs(harness, name, flavour).digest
+        lines = "".join(f"{pin} \\\n    {HASH}\n    # via (declared)\n" for pin in pins)
+        lock_path(harness.root, name, flavour).write_text(
+            f"{INPUTS}{digest}\n{lines}", encoding="utf-8"
+        )
+        environ = {**os.environ, **variables}
+        return resolve(harness, name, flavour, indexes=indexes, environ=environ)
+
+    return make
+
+
+def test_a_spec_holds_the_exact_pins_and_the_real_interpreter(
+    spec_of: Callable[..., Spec],
+) -> None:
+    spec = spec_of()
+
+    assert spec.name == "small"
+    assert spec.lock == f"alpha===1.0 \\\n    {HASH}\n"
+    assert spec.interpreter.version.startswith(f"{THIS}.")
+    assert spec.flavour == "cpu"
+    assert not spec.provided
+
+
+def test_the_same_declaration_gives_the_same_key(spec_of: Callable[..., Spec]) -> None:
+    assert spec_of().key == spec_of().key
+
+
+def test_vllm_and_vllm_with_gym_never_share_a_key(spec_of: Callable[..., Spec]) -> None:
+    plain = spec_of(pins=("vllm==1.0",))
+    with_gym = spec_of(pins=("gym==1.0", "vllm==1.0"))
+
+    assert plain.name == with_gym.name
+    assert plain.key != with_gym.key
+
+
+def test_a_renamed_worker_keeps_its_key(spec_of: Callable[..., Spec]) -> None:
+    assert spec_of(SMALL.replace("small", "tiny"), "tiny").key == spec_of().key
+
+
+@pytest.mark.parametrize(
+    ("addition", "pins"),
+    [
+        ("", ("alpha==1.1",)),
+        ("", ("alpha==1.0", "beta==1.0")),
+        ('link_mode = "copy"', ("alpha==1.0",)),
+        ('environment = { A = "1" }', ("alpha==1.0",)),
+        ('probes = ["alpha"]', ("alpha==1.0",)),
+    ],
+)
+def test_what_decides_the_content_is_in_the_key(
+    spec_of: Callable[..., Spec], addition: str, pins: tuple[str, ...]
+) -> None:
+    assert spec_of(SMALL + addition, pins=pins).key != spec_of().key
+
+
+def test_a_changed_hash_in_the_lock_changes_the_key(
+    spec_of: Callable[..., Spec], make_harness: Callable[[str], Harness]
+) -> None:
+    before = spec_of()
+    harness = make_harness(SMALL)
+    path = lock_path(harness.root, "small", "cpu")
+    path.write_text(path.read_text("utf-8").replace("0" * 64, "1" * 64), "utf-8")
+
+    assert resolve(harness, "small", "cpu", indexes=HERE).key != before.key
+
+
+def test_flavours_have_keys_of_their_own(spec_of: Callable[..., Spec]) -> None:
+    both = f"{SMALL}[workers.small.flavours.cpu]\n[workers.small.flavours.cuda]\n"
+
+    assert spec_of(both).key != spec_of(both, flavour="cuda").key
+
+
+def test_another_interpreter_is_another_key_and_its_place_is_not(
+    spec_of: Callable[..., Spec],
+) -> None:
+    spec = spec_of()
+    moved = replace(spec.interpreter, path=Path("/elsewhere/python"))
+
+    assert replace(spec, interpreter=moved).key == spec.key
+    for field in ("version", "implementation", "abi", "platform"):
+        other = replace(spec.interpreter, **{field: "other"})
+        assert replace(spec, interpreter=other).key != spec.key
+
+
+def test_the_expanded_value_of_a_variable_is_in_the_key(spec_of: Callable[..., Spec]) -> None:
+    text = SMALL + 'environment = { ARCH = "sm_${CAPABILITY}0", B = "2" }'
+
+    nine, eight = spec_of(text, CAPABILITY="9"), spec_of(text, CAPABILITY="8")
+
+    assert nine.environment == (("ARCH", "sm_90"), ("B", "2"))
+    assert nine.key != eight.key
+    assert nine.key == spec_of(SMALL + 'environment = { B = "2", ARCH = "sm_90" }').key
+
+
+def test_an_expanded_value_is_not_expanded_again(spec_of: Callable[..., Spec]) -> None:
+    spec = spec_of(SMALL + 'environment = { A = "${OUTER}" }', OUTER="${INNER}")
+
+    assert spec.environment == (("A", "${INNER}"),)
+
+
+def test_every_unset_or_malformed_variable_is_named_and_no_value_is_shown(
+    spec_of: Callable[..., Spec],
+) -> None:
+    text = SMALL + 'environment = { A = "${HARBUR_X}", B = "${}", C = "${ALSO_ABSENT}" }'
+
+    with pytest.raises(HarnessError) as caught:
+        spec_of(text, HARBOUR_X="very-secret")
+
+    assert "A: 'HARBUR_X' is not set; did you mean 'HARBOUR_X'?" in caught.value.found
+    assert "C: 'ALSO_ABSENT' is not set" in caught.value.found
+    assert "B: '${}' has a '${' that is not ${NAME}" in caught.value.found
+    assert "very-secret" not in str(caught.value)
+
+
+def package(folder: Path, name: str = "first-party") -> Path:
+    (folder / "src").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n', "utf-8")
+    (folder / "src" / "module.py").write_text("answer = 42\n", "utf-8")
+    return folder
+
+
+@pytest.fixture
+def repository(make_harness: Callable[[str], Harness]) -> Path:
+    return make_harness(SMALL).root
+
+
+LOCAL = SMALL + 'local_packages = ["libs/one"]\n'
+
+
+def test_a_local_package_is_in_the_key_by_content_and_its_folder_s_name_is_not(
+    spec_of: Callable[..., Spec], repository: Path
+) -> None:
+    one = package(repository / "libs" / "one")
+    before = spec_of(LOCAL)
+    assert before.local_packages == (("first-party", digest_folder(one)),)
+    assert before.key != spec_of(SMALL).key
+
+    one.rename(repository / "libs" / "two")
+    assert spec_of(LOCAL.replace("one", "two")).key == before.key
+
+
+def test_a_file_of_the_same_name_with_other_content_is_another_key(
+    spec_of: Callable[..., Spec], repository: Path
+) -> None:
+    module = package(repository / "libs" / "one") / "src" / "module.py"
+    before = spec_of(LOCAL).key
+
+    module.write_text("answer = 43\n", "utf-8")
+
+    assert spec_of(LOCAL).key != before
+
+
+def test_every_trait_of_a_file_counts_and_leftovers_do_not(tmp_path: Path) -> None:
+    folder = package(tmp_path / "one")
+    module = folder / "src" / "module.py"
+    digests = [digest_folder(folder)]
+
+    def changed() -> bool:
+        digests.append(digest_folder(folder))
+        return digests[-1] not in digests[:-1]
+
+    module.rename(folder / "src" / "renamed.py")
+    assert changed()
+    (folder / "src" / "renamed.py").chmod(0o755)
+    assert changed()
+    (folder / "src" / "link.py").symlink_to("renamed.py")
+    assert changed()
+    (folder / "src" / "link.py").unlink()
+    (folder / "src" / "link.py").symlink_to("elsewhere.py")
+    assert changed()
+    (folder / "src" / "build").mkdir()
+    (folder / "src" / "build" / "part.py").write_text("")
+    assert changed()
+    for leftover in ("src/__pycache__/m.pyc", ".git/HEAD", "build/lib/m.py", "first.egg-info/P"):
+        (folder / leftover).parent.mkdir(parents=True, exist_ok=True)
+        (folder / leftover).write_text("left over")
+    assert not changed()
+
+
+def test_files_that_only_swap_their_boundary_differ(tmp_path: Path) -> None:
+    for name, files in (("a", {"xy": "z", "w": ""}), ("b", {"x": "yz", "w": ""})):
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+
+    assert digest_folder(tmp_path / "a") != digest_folder(tmp_path / "b")
+
+
+def test_local_packages_that_cannot_be_are_refused(
+    spec_of: Callable[..., Spec], repository: Path
+) -> None:
+    with pytest.raises(HarnessError, match=r"(?s)'libs/one'.*no pyproject.toml"):
+        spec_of(LOCAL)
+
+    package(repository / "libs" / "one")
+    package(repository / "libs" / "two", "First_Party")
+    with pytest.raises(HarnessError, match="libs/one is called 'first-party' as well"):
+        spec_of(LOCAL.replace('"libs/one"', '"libs/one", "libs/two"'))
+
+    (repository / "libs" / "one" / "pyproject.toml").write_text("[tool.x]\n", "utf-8")
+    with pytest.raises(HarnessError, match=r"no readable \[project\] name"):
+        spec_of(LOCAL)
+
+
+def test_patches_are_in_the_key_by_content_and_order(
+    spec_of: Callable[..., Spec], repository: Path
+) -> None:
+    text = SMALL + 'patches = ["a.patch", "b.patch"]\n'
+    with pytest.raises(HarnessError, match=r"no file a\.patch, b.patch"):
+        spec_of(text)
+    (repository / "a.patch").write_text("one")
+    (repository / "b.patch").write_text("two")
+    before = spec_of(text)
+
+    assert len(set(before.patches)) == 2
+    assert spec_of(SMALL + 'patches = ["b.patch", "a.patch"]\n').key != before.key
+    (repository / "b.patch").write_text("three")
+    assert spec_of(text).key != before.key
+
+
+def test_a_swapped_build_is_in_the_key_and_a_folder_that_swaps_nothing_is_not(
+    spec_of: Callable[..., Spec], tmp_path: Path, make_wheel: Callable[..., Path]
+) -> None:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    with_folder = replace(HERE, find_links=(str(folder),), default_index="https://mirror.test")
+    plain = spec_of()
+    assert spec_of(indexes=with_folder).key == plain.key
+
+    make_wheel(folder, "alpha", "1.0+cpu")
+    swapped = spec_of(indexes=with_folder)
+
+    assert swapped.lock.startswith("alpha===1.0+cpu ")
+    assert swapped.sources[0].startswith("alpha 1.0+cpu from find-links sha256:")
+    assert swapped.key != plain.key
+
+
+def test_a_local_cpu_build_never_gets_into_a_cuda_worker(
+    spec_of: Callable[..., Spec], tmp_path: Path, make_wheel: Callable[..., Path]
+) -> None:
+    make_wheel(tmp_path / "wheels", "alpha", "1.0+cpu")
+    indexes = replace(HERE, find_links=(str(tmp_path / "wheels"),))
+    text = f"{SMALL}[workers.small.flavours.cuda]\n"
+
+    assert spec_of(text, flavour="cuda", indexes=indexes).lock.startswith("alpha===1.0 ")
+
+
+def test_below_its_patch_floor_a_worker_is_noted_and_installed_as_if_at_the_floor(
+    spec_of: Callable[..., Spec], make_harness: Callable[[str], Harness]
+) -> None:
+    text = SMALL + f'patch_floor = "{THIS}.99"\nbelow_patch_floor = true\n'
+
+    spec = spec_of(text)
+
+    version = spec.interpreter.version
+    assert spec.notes == (f"worker small runs on {version}, below its patch floor {THIS}.99",)
+    arguments = build_supplies(make_harness(text), spec, HERE)["uv_arguments"]
+    assert tuple(arguments[-2:]) == ("--python-version", f"{THIS}.99")
+    assert "--python-version" not in build_supplies(make_harness(SMALL), spec, HERE)["uv_arguments"]
+
+
+def test_a_build_is_supplied_with_what_the_spec_names(
+    spec_of: Callable[..., Spec], repository: Path, make_harness: Callable[[str], Harness]
+) -> None:
+    package(repository / "libs" / "one")
+    (repository / "a.patch").write_text("one")
+    text = LOCAL + 'patches = ["a.patch"]\n'
+    spec = spec_of(text)
+
+    supplies = build_supplies(make_harness(text), spec, HERE)
+
+    assert supplies["local_packages"] == {"first-party": repository / "libs" / "one"}
+    assert supplies["patches"] == (repository / "a.patch",)
+
+
+def test_a_missing_lock_says_what_to_run(make_harness: Callable[[str], Harness]) -> None:
+    with pytest.raises(HarnessError, match=r"(?s)locks/small-cpu.txt.*missing.*nox -s lock"):
+        resolve(make_harness(SMALL), "small", "cpu", indexes=HERE)
+
+
+def test_a_provided_worker_needs_no_lock_and_its_packages_are_its_content(
+    make_harness: Callable[[str], Harness], tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "box", symlinks=True)
+    python = tmp_path / "box" / "bin" / "python"
+    (site,) = (tmp_path / "box").glob("lib/python*/site-packages")
+    metadata = site / "alpha-1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: alpha\nVersion: 1.0\n", "utf-8")
+    harness = make_harness(f'{SMALL}provided = "{python}"\n')
+
+    spec = resolve(harness, "small", "cpu", indexes=HERE)
+
+    assert spec.provided
+    assert spec.interpreter.path == python
+    assert spec.lock == "alpha==1.0\n"
+    assert spec.sources == ("provided",)
+    assert spec.notes == ("worker small is provided",)
+    metadata.write_text("Metadata-Version: 2.1\nName: alpha\nVersion: 1.1\n", "utf-8")
+    assert resolve(harness, "small", "cpu", indexes=HERE).key != spec.key

@@ -1,0 +1,136 @@
+"""Two real engines as Ray actors: started together, refitted together, and missed when they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+import ray
+import torch
+
+from posttrain.checksum import state_checksum
+from posttrain.errors import RecipeError, RefitError, WorkerError
+from posttrain.generation.group import GenerationGroup
+from posttrain.generation.settings import Sampling
+from posttrain.refit.acknowledgement import check_acknowledgements
+from posttrain.refit.transport import publish, run_folder, withdraw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posttrain.generation.settings import EngineSettings
+
+ROOT = Path(__file__).resolve().parents[3]
+START_S = 300.0
+END_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    # Ray's sockets limit the length of the path.
+    folder = tmp_path_factory.mktemp("r")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=96 << 20,
+            log_to_driver=False,
+            _temp_dir=f"/tmp/{folder.parent.name}-{os.getpid()}",
+            _node_ip_address="127.0.0.1",
+        )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def group(cluster: None, settings: Callable[..., EngineSettings]) -> Iterator[GenerationGroup]:
+    assert cluster is None
+    engines = GenerationGroup([settings(), settings()], python=Path(sys.executable))
+    try:
+        engines.wait_ready(START_S)
+        yield engines
+    finally:
+        engines.shutdown()
+
+
+def test_each_worker_has_a_server_of_its_own_that_answers_alike(
+    group: GenerationGroup, chat: Callable[..., dict[str, Any]]
+) -> None:
+    first, second = (chat(url) for url in group.base_urls)
+    assert first["choices"][0]["message"]["content"] == "2 + 2 = \\boxed{4}"
+    assert first["choices"] == second["choices"]
+    assert group.base_urls[0] != group.base_urls[1]
+
+
+def test_prompts_are_spread_and_answered_in_their_order(group: GenerationGroup) -> None:
+    prompts = [list(range(10, 10 + length)) for length in (5, 9, 7)]
+    sampling = Sampling(max_tokens=4, ignore_eos=True)
+    together = group.generate(prompts, sampling)
+    alone = [group.generate([prompt], sampling)[0] for prompt in prompts]
+    assert [ids for ids, _ in together] == [ids for ids, _ in alone]
+
+
+def test_every_worker_acknowledges_a_refit_with_the_checksum_of_what_it_serves(
+    group: GenerationGroup, state: dict[str, torch.Tensor]
+) -> None:
+    assert set(group.checksums().values()) == {state_checksum(state.items())}
+    new = {name: tensor * 1.5 for name, tensor in state.items()}
+    path = run_folder(f"exacthead-test-{os.getpid()}") / "weights.safetensors"
+    names = publish(new, path)
+    try:
+        acks = group.refit(path, names, 1)
+    finally:
+        withdraw(path)
+    assert not path.parent.exists()
+    checksum = state_checksum(new.items())
+    assert check_acknowledgements(acks, group.names, names, checksum) == 2
+    assert group.checksums() == dict.fromkeys(group.names, checksum)
+    assert group.health() == dict.fromkeys(group.names, 1)
+
+
+def test_a_refused_refit_arrives_in_the_words_of_the_worker(
+    group: GenerationGroup, state: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    path = tmp_path / "weights.safetensors"
+    publish({**state, "ghost": torch.zeros(2)}, path)
+    with pytest.raises(RefitError, match="ghost is unexpected"):
+        group.refit(path, sorted(state), 2)
+
+
+def test_a_group_needs_a_place_for_each_worker(settings: Callable[..., EngineSettings]) -> None:
+    with pytest.raises(RecipeError, match="1 places"):
+        GenerationGroup([settings()] * 2, python=Path(sys.executable), placements=[{}])
+
+
+def test_a_dead_worker_is_named_and_shutdown_leaves_no_process(group: GenerationGroup) -> None:
+    # The last test of this module: it ends the group.
+    pids = [process.pid for process in processes()]
+    assert len(pids) == 2
+    _, victim = ray.get(group._actors["generation-1"].process.remote(), timeout=END_S)
+    assert victim in pids
+    os.kill(victim, signal.SIGKILL)
+    with pytest.raises(WorkerError, match="generation-1 died"):
+        group.checksums()
+    group.shutdown()
+    _, alive = psutil.wait_procs(
+        [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=END_S
+    )
+    assert alive == []
+    with pytest.raises(WorkerError, match="was shut down"):
+        group.health()
+    group.shutdown()
+
+
+def processes() -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "GenerationActor" in " ".join(process.cmdline())
+    ]
