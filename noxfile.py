@@ -1,4 +1,4 @@
-"""The sessions: each hands its arguments to `python -m exacthead` in the locked harness environment.
+"""The sessions: each hands its arguments to `python -m exacthead` in the harness's environment.
 
 `nox -l` lists them; `nox -s NAME -- --help` shows a session's options. Works from any nox: nothing
 but nox is imported before that environment has been found or built.
@@ -6,31 +6,35 @@ but nox is imported before that environment has been found or built.
 
 from __future__ import annotations
 
-from importlib.util import module_from_spec, spec_from_file_location
+import sys
+import tomllib
 from pathlib import Path
 
 import nox
 
 ROOT = Path(__file__).parent
+# Time for the harness to end its items and to write down that it was interrupted.
+PATIENCE_S = 10.0
+
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["unit"]
 
 
-def exacthead(session: nox.Session, *arguments: str, silent: bool = False) -> str:
+def exacthead(session: nox.Session, *arguments: str) -> None:
     """Run one harness command; Ctrl-C leaves it the time it needs to clean up."""
-    path = ROOT / "ci" / "exacthead" / "bootstrap.py"
-    spec = spec_from_file_location("exacthead_bootstrap", path)
-    bootstrap = module_from_spec(spec)
-    spec.loader.exec_module(bootstrap)
-    return session.run(
+    sys.path.insert(0, str(ROOT / "ci"))
+    from exacthead import bootstrap
+
+    ran = session.run(
         str(bootstrap.harness_python(ROOT)),
         *("-m", "exacthead", *arguments, *session.posargs),
-        env={"PYTHONPATH": str(ROOT / "ci"), "PATH": bootstrap.harness_path(ROOT)},
+        env=bootstrap.harness_environment(ROOT),
         external=True,
-        silent=silent,
-        interrupt_timeout=8.0,
-        terminate_timeout=8.0,
+        interrupt_timeout=PATIENCE_S,
+        terminate_timeout=PATIENCE_S,
     )
+    if ran is None:
+        session.error("nothing was run: nox was told to install only")
 
 
 @nox.session
@@ -72,5 +76,6 @@ def reproduce(session: nox.Session) -> None:
 @nox.session
 def ci(session: nox.Session) -> None:
     """The sessions that harness.toml lists under [ci]."""
-    for name in exacthead(session, "ci", silent=True).split():
+    declared = tomllib.loads((ROOT / "ci" / "harness.toml").read_text(encoding="utf-8"))
+    for name in declared.get("ci", {}).get("sessions", []):
         session.notify(name)

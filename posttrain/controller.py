@@ -26,103 +26,104 @@ if TYPE_CHECKING:
     from posttrain.sample import Sample
     from posttrain.stages import Stages
 
+Metrics = dict[str, float | str]
+ADVANTAGES = {"reinforce_plus_plus": global_advantages}
+
 
 @dataclass(frozen=True)
-class Parts:
-    """What is up and running when a step begins."""
+class Controller:
+    """What a step needs, all of it ready, policy and engines holding the same weights.
 
-    policy: PolicyGroup
-    generation: GenerationGroup
-    agent: Agent
-
-
-def take_step(  # noqa: PLR0913
-    step: int,
-    recipe: Recipe,
-    parts: Parts,
-    train_rows: Sequence[Row],
-    validation_rows: Sequence[Row],
-    stages: Stages,
-    weights: Path,
-) -> tuple[dict[str, float | str], list[Sample]]:
-    """Roll out, verify, update once, refit, validate.
-
-    Args:
-        step: the step's number, from 1; also the version of the weights it makes.
+    Attributes:
         recipe: the recipe.
-        parts: policy, engines and agent, all ready and serving the same weights.
+        policy: the ranks.
+        generation: the engines.
+        agent: the Gym agent in front of the engines.
         train_rows: what is rolled out and trained on.
         validation_rows: what is rolled out after the refit.
         stages: times and bounds each stage.
         weights: path in shared memory through which the engines get the new weights.
-
-    Returns:
-        The step's metrics but for its timings, and its samples.
-
-    Raises:
-        StackError: whatever made the step not a proven one.
     """
-    limits, temperature = recipe.timeouts, recipe.generation.temperature
-    metrics: dict[str, float | str] = {}
-    with stages.stage("generation", limits.generate_s):
-        samples = collect(parts.agent, train_rows, recipe.rollouts.per_prompt)
-    rewards = [sample.reward for sample in samples]
-    advantages = global_advantages(rewards)
-    metrics |= _spread("train/reward", rewards) | _spread("train/advantages", advantages)
 
-    with stages.stage("logprobs", limits.train_s):
-        metrics["policy/checksum_before_step"] = parts.policy.checksum()
-        old_logprobs = parts.policy.logprobs(samples, temperature)
-    with stages.stage("training", limits.train_s):
-        trained = parts.policy.train_step(samples, advantages, old_logprobs, temperature)
-    metrics |= {f"train/{name}": value for name, value in trained.items()}
+    recipe: Recipe
+    policy: PolicyGroup
+    generation: GenerationGroup
+    agent: Agent
+    train_rows: Sequence[Row]
+    validation_rows: Sequence[Row]
+    stages: Stages
+    weights: Path
 
-    with stages.stage("refit", limits.refit_s):
-        after = parts.policy.checksum()
-        metrics["policy/checksum_after_step"] = after
-        before = parts.generation.checksums()
-        names = parts.policy.publish_state(weights)
+    def run(self, writer: MetricsWriter, samples_file: Path) -> None:
+        """Take every step of the recipe, writing its metrics and samples as soon as it is done.
+
+        Raises:
+            StackError: whatever made a step not a proven one; the steps before it are written.
+        """
+        limits = self.recipe.timeouts
+        whole = 2 * limits.train_s + limits.generate_s + limits.refit_s + limits.validate_s
+        with samples_file.open("x", encoding="utf-8") as file:
+            for step in range(1, self.recipe.run.steps + 1):
+                with self.stages.stage("step", whole):
+                    metrics, samples = self._step(step)
+                for sample in samples:
+                    file.write(json.dumps({"step": step, **asdict(sample)}) + "\n")
+                file.flush()
+                writer.write(step, metrics | self.stages.take_timings())
+
+    def _step(self, step: int) -> tuple[Metrics, list[Sample]]:
+        """Roll out, verify, update once, refit, validate; the step is also the weights' version."""
+        limits = self.recipe.timeouts
+        with self.stages.stage("generation", limits.generate_s):
+            samples = collect(self.agent, self.train_rows, self.recipe.rollouts.per_prompt)
+        metrics = self._train(samples)
+        with self.stages.stage("refit", limits.refit_s):
+            metrics |= self._refit(step)
+        with self.stages.stage("validation", limits.validate_s):
+            answers = collect(self.agent, self.validation_rows)
+            metrics["validation/accuracy"] = accuracy(answers)
+        return metrics, samples
+
+    def _train(self, samples: list[Sample]) -> Metrics:
+        limits, temperature = self.recipe.timeouts, self.recipe.generation.temperature
+        rewards = [sample.reward for sample in samples]
+        own = self.recipe.advantages
+        advantages = ADVANTAGES[own.kind](rewards, own.epsilon)
+        metrics = _spread("train/reward", rewards) | _spread("train/advantages", advantages)
+        # Colocated on accelerators: one of the two holds the memory. On a CPU there is nothing
+        # to hand over, and all four calls return at once.
+        self.generation.sleep()
+        self.policy.to_device()
+        with self.stages.stage("logprobs", limits.train_s):
+            metrics["policy/checksum_before_step"] = self.policy.checksum()
+            old_logprobs = self.policy.logprobs(samples, temperature)
+        with self.stages.stage("training", limits.train_s):
+            trained = self.policy.train_step(samples, advantages, old_logprobs, temperature)
+            metrics |= {f"train/{name}": value for name, value in trained.items()}
+        return metrics
+
+    def _refit(self, version: int) -> Metrics:
+        """Hand the policy's weights to every engine and prove that it serves exactly those."""
+        checksum = self.policy.checksum()
+        metrics: Metrics = {"policy/checksum_after_step": checksum}
+        names = self.policy.publish_state(self.weights)
+        self.policy.to_host()
+        self.generation.wake()
+        before = self.generation.checksums()
         try:
-            metrics["refit/bytes"] = weights.stat().st_size
-            answers = parts.generation.refit(weights, names, step)
+            metrics["refit/bytes"] = self.weights.stat().st_size
+            answers = self.generation.refit(self.weights, names, version)
         finally:
-            withdraw(weights)
-        updated = check_acknowledgements(answers, parts.generation.names, names, after)
-        metrics["refit/generation_workers_updated"] = updated
-        now = parts.generation.checksums()
-        for number, name in enumerate(parts.generation.names):
+            withdraw(self.weights)
+        metrics["refit/generation_workers_updated"] = check_acknowledgements(
+            answers, self.generation.names, names, checksum
+        )
+        after = self.generation.checksums()
+        for number, name in enumerate(self.generation.names):
             metrics[f"generation/{number}/checksum_before_refit"] = before[name]
-            metrics[f"generation/{number}/checksum_after_refit"] = now[name]
-
-    with stages.stage("validation", limits.validate_s):
-        metrics["validation/accuracy"] = accuracy(collect(parts.agent, validation_rows))
-    return metrics, samples
+            metrics[f"generation/{number}/checksum_after_refit"] = after[name]
+        return metrics
 
 
-def run_steps(  # noqa: PLR0913
-    recipe: Recipe,
-    parts: Parts,
-    train_rows: Sequence[Row],
-    validation_rows: Sequence[Row],
-    stages: Stages,
-    weights: Path,
-    writer: MetricsWriter,
-    samples_file: Path,
-) -> None:
-    """Take every step of the recipe, writing its metrics and samples as soon as it is done."""
-    limits = recipe.timeouts
-    whole = 2 * limits.train_s + limits.generate_s + limits.refit_s + limits.validate_s
-    with samples_file.open("x", encoding="utf-8") as file:
-        for step in range(1, recipe.run.steps + 1):
-            with stages.stage("step", whole):
-                metrics, samples = take_step(
-                    step, recipe, parts, train_rows, validation_rows, stages, weights
-                )
-            for sample in samples:
-                file.write(json.dumps({"step": step, **asdict(sample)}) + "\n")
-            file.flush()
-            writer.write(step, metrics | stages.take_timings())
-
-
-def _spread(name: str, values: Sequence[float]) -> dict[str, float | str]:
+def _spread(name: str, values: Sequence[float]) -> Metrics:
     return {f"{name}/min": min(values), f"{name}/max": max(values), f"{name}/mean": fmean(values)}

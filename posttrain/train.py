@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -42,47 +43,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.explain:
             sys.stdout.write(explain(loaded))
             return 0
-        train(loaded.recipe, explain(loaded))
+        checked = check(loaded.recipe)
+        checked.run_dir.mkdir(parents=True, exist_ok=True)
+        (checked.run_dir / "recipe.yaml").write_text(explain(loaded), encoding="utf-8")
+        # A run that is told to end leaves by the same way as one that fails: through its clean-up.
+        signal.signal(signal.SIGTERM, _leave)
+        train(checked)
     except StackError as error:
-        print(f"posttrain: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"posttrain: {error}\n")
         return 1
     return 0
 
 
-def train(recipe: Recipe, explained: str) -> None:
-    """Check everything that can be checked without starting anything, then train.
+@dataclass(frozen=True)
+class Checked:
+    """A recipe with everything that could be checked without starting a process."""
 
-    Args:
-        recipe: the checked recipe.
-        explained: the recipe with the origin of each value, kept as ``recipe.yaml``.
+    recipe: Recipe
+    placement: Placement
+    model: Path
+    train_rows: list[Row]
+    validation_rows: list[Row]
+    run_dir: Path
+
+
+def check(recipe: Recipe) -> Checked:
+    """Check devices, model revision and datasets.
 
     Raises:
-        StackError: the first thing that is wrong; nothing of the run's own is left running.
+        StackError: the first thing that is wrong.
     """
     check_machine(recipe, len(os.sched_getaffinity(0)), _accelerators())
-    placement = plan_devices(recipe)
-    model = resolve_model(recipe.model.path, recipe.model.revision)
-    train_rows = read_rows(Path(recipe.data.train))
-    validation_rows = read_rows(Path(recipe.data.validation))
-    run_dir = Path(recipe.run.dir).resolve()
-    run_dir.mkdir(parents=True, exist_ok=True)
-    (run_dir / "recipe.yaml").write_text(explained, encoding="utf-8")
-    # A run that is told to end leaves by the same way as one that fails: through its clean-up.
-    signal.signal(signal.SIGTERM, _leave)
-    _run(recipe, placement, model, train_rows, validation_rows, run_dir)
+    return Checked(
+        recipe=recipe,
+        placement=plan_devices(recipe),
+        model=resolve_model(recipe.model.path, recipe.model.revision),
+        train_rows=read_rows(Path(recipe.data.train)),
+        validation_rows=read_rows(Path(recipe.data.validation)),
+        run_dir=Path(recipe.run.dir).resolve(),
+    )
 
 
-def _run(  # noqa: PLR0913
-    recipe: Recipe,
-    placement: Placement,
-    model: Path,
-    train_rows: list[Row],
-    validation_rows: list[Row],
-    run_dir: Path,
-) -> None:
+def train(checked: Checked) -> None:
+    """Start everything, take the recipe's steps, and end everything, whatever happens.
+
+    Raises:
+        StackError: whatever made a step not a proven one.
+    """
     # Only now: what follows imports Ray.
     from posttrain.cluster import cluster
-    from posttrain.controller import Parts, run_steps
+    from posttrain.controller import Controller
     from posttrain.environment.servers import GymServers
     from posttrain.generation.group import GenerationGroup
     from posttrain.metrics.writer import MetricsWriter
@@ -94,11 +104,12 @@ def _run(  # noqa: PLR0913
     from posttrain.starting import engine_settings, gym_config, policy_options, seats
 
     register_stack_dump()
+    recipe, run_dir, placement = checked.recipe, checked.run_dir, checked.placement
     limits = recipe.timeouts
     stages = Stages(sys.stderr)
     with ExitStack() as running:
         writer = running.enter_context(MetricsWriter(run_dir))
-        settings = engine_settings(recipe, model)
+        settings = engine_settings(recipe, checked.model)
         gym = GymServers(
             Path(recipe.interpreters.gym),
             gym_config(recipe, settings),
@@ -127,7 +138,7 @@ def _run(  # noqa: PLR0913
             )
             running.callback(generation.shutdown)
             policy = PolicyGroup(
-                policy_options(recipe, model),
+                policy_options(recipe, checked.model),
                 python=Path(recipe.interpreters.policy),
                 placements=seats(placement, "policy", bundles),
                 call_timeout_s=limits.train_s,
@@ -139,20 +150,26 @@ def _run(  # noqa: PLR0913
                 policy.wait_ready(limits.start_s)
             with stages.stage("start_generation", limits.start_s):
                 generation.wait_ready(limits.start_s)
-        agent = Agent(gym.agent_url, limits.call_s, recipe.rollouts.concurrency, gym.check)
         folder = run_folder(f"posttrain-{os.getpid()}")
         running.callback(partial(shutil.rmtree, folder, ignore_errors=True))
         folder.mkdir(mode=0o700, parents=True)
-        run_steps(
-            recipe,
-            Parts(policy, generation, agent),
-            train_rows,
-            validation_rows,
-            stages,
-            folder / "weights.safetensors",
-            writer,
-            run_dir / "samples.jsonl",
+        controller = Controller(
+            recipe=recipe,
+            policy=policy,
+            generation=generation,
+            agent=Agent(
+                url=gym.agent_url,
+                name=recipe.environment.agent,
+                deadline_s=limits.call_s,
+                concurrency=recipe.rollouts.concurrency,
+                watch=gym.check,
+            ),
+            train_rows=checked.train_rows,
+            validation_rows=checked.validation_rows,
+            stages=stages,
+            weights=folder / "weights.safetensors",
         )
+        controller.run(writer, run_dir / "samples.jsonl")
 
 
 def _accelerators() -> int:

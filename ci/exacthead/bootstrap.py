@@ -1,13 +1,14 @@
 """Find or fetch uv, build the locked harness environment, run nox in it. Standard library only.
 
-Run as a script by ``noxw`` before anything is installed, and loaded by the noxfile, whose nox may
-live anywhere: so this module imports nothing but the standard library, not even its own package.
+``noxw`` imports this before anything is installed, and the noxfile inside whatever nox there is: so
+it, and what it imports of this package, needs nothing but the standard library.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import platform
@@ -15,22 +16,46 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-HERE = Path(__file__).parent
+from exacthead.errors import HarnessError
+from exacthead.fetch import Pin, fetch_wheel
+from exacthead.pip_config import default_index
+from exacthead.workers.index import read_indexes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+OLDEST_PYTHON = (3, 11)
 OLDEST_UV = (0, 9)
+REFUSED = 2
+INTERRUPTED = 130
+_DEADLINE_S = 900.0
+_WHEELS = {"x86_64": "manylinux2014_x86_64.whl", "aarch64": "manylinux2014_aarch64.whl"}
 
 
-class BootstrapError(Exception):
-    """Something is missing before the harness itself can run: what was asked, found, to do."""
+def main(arguments: Sequence[str]) -> int:
+    """Replace this process by nox in the harness environment; returns only when that is refused.
 
-    def __init__(self, asked: str, found: str, todo: str) -> None:
-        super().__init__(asked, found, todo)
-
-    def __str__(self) -> str:
-        return "{}\n  found: {}\n  to do: {}".format(*self.args)
+    Args:
+        arguments: the repository's root, then nox's own arguments.
+    """
+    root = Path(arguments[0])
+    try:
+        python = harness_python(root)
+        path = harness_path(root)
+    except HarnessError as error:
+        _say(str(error))
+        return REFUSED
+    except KeyboardInterrupt:
+        _say("interrupted; the next call builds the harness environment anew")
+        return INTERRUPTED
+    nox = [str(python), "-I", "-m", "nox", "--noxfile", str(root / "noxfile.py"), *arguments[1:]]
+    os.execve(nox[0], nox, {**os.environ, "PATH": path})  # noqa: S606 - no shell is wanted
 
 
 def cache_folder(root: Path) -> Path:
@@ -38,144 +63,208 @@ def cache_folder(root: Path) -> Path:
     return Path(os.environ.get("EXACTHEAD_CACHE") or root / ".cache").resolve()
 
 
-def find_uv(root: Path) -> Path:
-    """The uv on PATH, if it is new enough, else the pinned one, fetched once into the cache."""
-    on_path = shutil.which("uv")
-    if on_path and _uv_version(on_path) >= OLDEST_UV:
-        return Path(on_path)
-    pinned = (root / "ci" / "locks" / "uv.txt").read_text(encoding="utf-8")
-    version, hashes = _read_pin(pinned)
-    uv = cache_folder(root) / "uv" / version / "uv"
-    if not uv.exists():
-        print(f"noxw: no uv on PATH, fetching uv {version}", file=sys.stderr, flush=True)
-        _unpack_uv(_fetch(version, hashes), uv)
-    return uv
-
-
-def _uv_version(uv: str) -> tuple[int, ...]:
-    done = subprocess.run([uv, "--version"], capture_output=True, text=True, check=False)
-    found = re.match(r"uv (\d+)\.(\d+)", done.stdout)
-    return tuple(int(part) for part in found.groups()) if found else (0,)
-
-
-def _read_pin(text: str) -> tuple[str, frozenset[str]]:
-    version = re.search(r"^uv==(\S+)", text, re.MULTILINE)
-    if version is None:
-        raise BootstrapError("a pinned uv", "no `uv==` line in ci/locks/uv.txt", "restore the file")
-    return version[1], frozenset(re.findall(r"sha256:([0-9a-f]{64})", text))
-
-
-def _machine_tag() -> str:
-    """The end of the name of the wheel that runs here."""
-    tags = {"x86_64": "manylinux2014_x86_64.whl", "aarch64": "manylinux2014_aarch64.whl"}
-    machine = platform.machine()
-    if sys.platform != "linux" or machine not in tags:
-        raise BootstrapError(
-            "a uv for this machine", f"{sys.platform} {machine}", "install uv and put it on PATH"
-        )
-    return tags[machine]
-
-
-def _fetch(version: str, hashes: frozenset[str]) -> Path:
-    fetch = load_module(HERE / "fetch.py")
-    pip_config = load_module(HERE / "pip_config.py")
-    config = pip_config.read_pip_config(os.environ)
-    sources = fetch.indexes(config, os.environ, pip_config.default_index())
-    try:
-        wheel = fetch.fetch_wheel(f"uv-{version}-", hashes, _machine_tag(), sources, config.cert)
-    except fetch.FetchError as error:
-        raise BootstrapError(*error.args) from None
-    return Path(wheel)
-
-
-def load_module(path: Path) -> ModuleType:
-    """Import one standard-library-only file by its path, without touching ``sys.path``."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location(f"exacthead_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise BootstrapError(f"load {path}", "not a Python file", "restore it from git")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _unpack_uv(wheel: Path, uv: Path) -> None:
-    uv.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(name for name in archive.namelist() if name.endswith("/scripts/uv"))
-        partial = uv.with_name(f"uv.{os.getpid()}")
-        partial.write_bytes(archive.read(name))
-    partial.chmod(0o755)
-    partial.rename(uv)
-    wheel.unlink()
-
-
 def harness_python(root: Path) -> Path:
-    """The interpreter of the harness environment, built first if its lock asks for a new one.
+    """The interpreter of the harness environment, built first if there is none for its lock.
 
-    The environment is named by the digest of its lock, the interpreter and uv's view of the index;
-    the ``ready`` file is written last, under a lock that the kernel drops if the builder dies.
+    The environment is named by the digest of its lock and the interpreter it is built on. Its
+    record is written last, under a lock that the builder and its children hold: whoever is killed
+    leaves nothing that looks ready.
+
+    Raises:
+        HarnessError: it cannot be built, or another process builds it for too long.
     """
+    if sys.version_info < OLDEST_PYTHON:
+        raise HarnessError(
+            "a nox that runs on Python 3.11 or newer",
+            f"{platform.python_version()} at {sys.executable}",
+            "call ./noxw, which looks for a newer Python",
+        )
     lock = root / "ci" / "locks" / "harness.txt"
     base = json.dumps([sys.implementation.cache_tag, platform.python_version(), sys.base_prefix])
-    key = hashlib.sha256(lock.read_bytes() + base.encode()).hexdigest()[:24]
+    key = hashlib.sha256(_read(lock) + base.encode()).hexdigest()[:24]
     home = cache_folder(root) / "harness"
-    environment, ready = home / key, home / f"{key}.ready"
-    python = environment / "bin" / "python"
-    if ready.exists() and python.exists():
-        return python
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / f"{key}.lock").open("w") as claim:
-        fcntl.flock(claim, fcntl.LOCK_EX)
-        if not (ready.exists() and python.exists()):
-            _build(find_uv(root), lock, environment)
-            ready.touch()
-    return python
+    environment, record = home / key, home / f"{key}.json"
+    if not _intact(environment, record):
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with _claimed(home / f"{key}.lock") as claim:
+                if not _intact(environment, record):
+                    record.unlink(missing_ok=True)
+                    _build(find_uv(root), lock, environment, claim)
+                    record.write_text(json.dumps(_packages(environment)), encoding="utf-8")
+        except OSError as error:
+            raise HarnessError(
+                f"the harness environment in {home}",
+                str(error),
+                "make room there, or point EXACTHEAD_CACHE at a folder that can be written to",
+            ) from error
+    return environment / "bin" / "python"
 
 
-def _build(uv: Path, lock: Path, environment: Path) -> None:
-    print("noxw: building the harness environment", file=sys.stderr, flush=True)
-    shutil.rmtree(environment, ignore_errors=True)
-    base = getattr(sys, "_base_executable", sys.executable)
-    pip_config = load_module(HERE / "pip_config.py")
-    sources = pip_config.uv_arguments(pip_config.read_pip_config(os.environ))
-    quiet = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON"))}
-    for command in (
-        [uv, "venv", "--quiet", "--no-project", "--no-config", "--python", base, environment],
-        [
-            *(uv, "pip", "sync", "--quiet", "--no-config", "--require-hashes"),
-            *("--compile-bytecode", "--python", environment / "bin" / "python"),
-            *sources,
-            lock,
-        ],
-    ):
-        done = subprocess.run([str(part) for part in command], env=quiet, check=False)
-        if done.returncode != 0:
-            raise BootstrapError(
-                "the harness environment",
-                f"`{command[0]} {command[1]} ...` failed with exit code {done.returncode}",
-                "read uv's words above; is a package index reachable?",
-            )
+def harness_environment(root: Path) -> dict[str, str | None]:
+    """What to change in a process's variables (None: take away) for ``python -m exacthead``."""
+    inherited = {name: None for name in os.environ if name.startswith("PYTHON")}
+    return {
+        **inherited,
+        "PATH": harness_path(root),
+        "PYTHONPATH": str(root / "ci"),
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",
+        # Whoever ends nox ends the run as well, see exacthead.stop.
+        "EXACTHEAD_PARENT": str(os.getpid()),
+    }
 
 
 def harness_path(root: Path) -> str:
-    """PATH for the harness: it finds the same uv that its environment was built with."""
-    return os.pathsep.join([str(find_uv(root).parent), os.environ.get("PATH", os.defpath)])
+    """PATH for the harness: the caller's, after the folder of a uv that had to be fetched."""
+    path = os.environ.get("PATH", os.defpath)
+    return path if _uv_on_path() else os.pathsep.join([str(find_uv(root).parent), path])
 
 
-def main(arguments: list[str]) -> None:
-    """Replace this process by nox in the harness environment."""
-    root = Path(arguments[0])
+def find_uv(root: Path) -> Path:
+    """The uv on PATH, if it is new enough, else the pinned one, fetched once into the cache.
+
+    Raises:
+        HarnessError: it cannot be fetched, or is not the one that is pinned.
+    """
+    found = _uv_on_path()
+    if found:
+        return found
+    pin = _uv_pin(root)
+    uv = cache_folder(root) / "uv" / pin.version / "uv"
+    if not uv.exists():
+        _say(f"no uv {'.'.join(map(str, OLDEST_UV))} or newer on PATH, fetching {pin.version}")
+        indexes = read_indexes(os.environ)
+        default = None if indexes.default_index or indexes.no_index else default_index()
+        _unpack(fetch_wheel(pin, indexes, default), uv)
+    return uv
+
+
+def _uv_on_path() -> Path | None:
+    uv = shutil.which("uv")
+    if uv is None:
+        return None
     try:
-        python = harness_python(root)
-        path = harness_path(root)
-    except BootstrapError as error:
-        sys.exit(f"noxw: {error}")
-    nox = [str(python), "-m", "nox", "--noxfile", str(root / "noxfile.py"), *arguments[1:]]
-    os.execve(nox[0], nox, {**os.environ, "PATH": path})
+        done = subprocess.run(
+            [uv, "--version"], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None  # a file that does not run is no uv
+    version = re.match(r"uv (\d+)\.(\d+)", done.stdout)
+    new = version is not None and tuple(map(int, version.groups())) >= OLDEST_UV
+    return Path(uv).absolute() if new else None
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _uv_pin(root: Path) -> Pin:
+    path = root / "ci" / "locks" / "uv.txt"
+    text = _read(path).decode()
+    version = re.search(r"^uv==(\S+)", text, re.MULTILINE)
+    hashes = re.findall(r"sha256:([0-9a-f]{64})", text)
+    if version is None or not hashes:
+        raise HarnessError(f"a pinned uv in {path}", "no `uv==` line with hashes", "restore it")
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in _WHEELS:
+        raise HarnessError(
+            "a uv for this machine", f"{sys.platform} {machine}", "install uv and put it on PATH"
+        )
+    return Pin("uv", version[1], _WHEELS[machine], frozenset(hashes))
+
+
+def _unpack(wheel: bytes, uv: Path) -> None:
+    uv.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
+        names = [name for name in archive.namelist() if name.endswith("/scripts/uv")]
+        if not names:
+            raise HarnessError("uv in its wheel", "no scripts/uv in it", "install uv on PATH")
+        partial = uv.with_name(f"uv.{os.getpid()}")
+        partial.write_bytes(archive.read(names[0]))
+    partial.chmod(0o755)
+    partial.replace(uv)
+
+
+def _build(uv: Path, lock: Path, environment: Path, claim: int) -> None:
+    _say("building the harness environment")
+    shutil.rmtree(environment, ignore_errors=True)
+    # A virtual environment's interpreter would make one that dies with it.
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    indexes = read_indexes(os.environ)
+    variables = indexes.uv_environment()
+    python = environment / "bin" / "python"
+    _run([uv, "venv", "--quiet", "--no-project", "--python", base, environment], variables, claim)
+    install = [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode"]
+    _run([*install, "--python", python, *indexes.uv_arguments(), lock], variables, claim)
+
+
+def _run(command: Sequence[str | Path], variables: Mapping[str, str], claim: int) -> None:
+    words = [str(part) for part in command]
+    # The child holds the claim too: a builder that is killed must not leave an orphan that writes
+    # into what the next one builds.
+    done = subprocess.run(words, env=dict(variables), check=False, pass_fds=(claim,))
+    if done.returncode != 0:
+        raise HarnessError(
+            "the harness environment",
+            f"`uv {words[1]} ...` left with exit code {done.returncode}",
+            "read uv's own words above; is a package index reachable?",
+        )
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[int]:
+    """Hold the lock file ``path``; waiters name its holder, and give up at a deadline."""
+    deadline = time.monotonic() + _DEADLINE_S
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        told = False
+        while not _locked(descriptor):
+            holder = path.read_text(encoding="utf-8") or "unknown"
+            if time.monotonic() > deadline:
+                raise HarnessError(
+                    "the harness environment",
+                    f"process {holder} holds {path} for more than {_DEADLINE_S:g} s",
+                    "wait for that process or end it",
+                )
+            if not told:
+                _say(f"waiting for process {holder}, which builds the harness environment")
+                told = True
+            time.sleep(0.1)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _intact(environment: Path, record: Path) -> bool:
+    """Whether the environment was finished, still has its packages, and its interpreter."""
+    if not record.exists() or not (environment / "bin" / "python").exists():
+        return False
+    try:
+        return bool(json.loads(record.read_bytes()) == _packages(environment))
+    except ValueError:
+        return False  # not whole: its writer was killed
+
+
+def _packages(environment: Path) -> list[str]:
+    return sorted(path.name for path in environment.glob("lib/python3*/site-packages/*"))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise HarnessError(
+            f"read {path}", error.strerror or str(error), "restore it from git"
+        ) from error
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"noxw: {line}\n")
+    sys.stderr.flush()

@@ -169,7 +169,8 @@ def lock(harness: Harness, arguments: Namespace, console: Console) -> int:
             console.print(problem, markup=False, highlight=False, soft_wrap=True)
         return int(bool(problems))
     indexes = read_indexes(os.environ)
-    for name in arguments.names or [HARNESS, *harness.workers]:
+    built = [name for name, worker in harness.workers.items() if worker.provided is None]
+    for name in arguments.names or [HARNESS, *built]:
         if name == HARNESS:
             text = compile_harness_lock(harness.root, indexes, upgrade=arguments.upgrade)
             lock_path(harness.root, HARNESS).write_text(text, encoding="utf-8")

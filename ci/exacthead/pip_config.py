@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 KEYS = ("index-url", "extra-index-url", "find-links", "no-index", "cert")
 
 
@@ -42,9 +43,14 @@ def read_pip_config(environ: Mapping[str, str], prefix: str = sys.prefix) -> Pip
         environ: the environment to read ``PIP_*``, ``HOME`` and ``XDG_*`` from.
         prefix: the Python prefix whose ``pip.conf`` counts.
     """
-    values: dict[str, str] = {}
-    for path in config_files(environ, prefix):
-        values.update(_read(path))
+    found = [_read(path) for path in config_files(environ, prefix)]
+    # A command's own section outranks [global] over all files, however weak its file is.
+    values = {
+        key: sections[section][key]
+        for section in ("global", "install")
+        for sections in found
+        for key in sections.get(section, {})
+    }
     for key in KEYS:
         variable = "PIP_" + key.upper().replace("-", "_")
         if environ.get(variable):
@@ -77,34 +83,14 @@ def config_files(environ: Mapping[str, str], prefix: str) -> Iterator[Path]:
     yield from (path for path in candidates if path.is_file())
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, dict[str, str]]:
     parser = configparser.RawConfigParser()
     parser.read(path, encoding="utf-8")
     return {
-        key: parser[section][key]
+        section: {key: parser[section][key] for key in KEYS if key in parser[section]}
         for section in ("global", "install")
         if parser.has_section(section)
-        for key in KEYS
-        if key in parser[section]
     }
-
-
-def uv_arguments(config: PipConfig) -> tuple[str, ...]:
-    """The same sources for ``uv pip``, which does not read pip's settings.
-
-    pip takes the best match over all indexes where uv stops at the first that knows a name;
-    unsafe-best-match is pip's rule, and safe here because every requirement is hashed.
-    """
-    arguments = ["--index-strategy", "unsafe-best-match"]
-    if config.no_index:
-        arguments.append("--no-index")
-    if config.index_url:
-        arguments += ["--default-index", config.index_url]
-    for url in config.extra_index_urls:
-        arguments += ["--index", url]
-    for place in config.find_links:
-        arguments += ["--find-links", place]
-    return tuple(arguments)
 
 
 def default_index(prefix: str = sys.base_prefix) -> str | None:
@@ -119,8 +105,8 @@ def default_index(prefix: str = sys.base_prefix) -> str | None:
     ]
     for path in ["", *map(str, wheels)]:
         done = subprocess.run(
-            [sys.executable, "-c", "from pip._internal.models.index import PyPI as p\nprint(p.simple_url)"],
-            env={"PYTHONPATH": path, "PATH": os.environ.get("PATH", "")},
+            [sys.executable, "-c", _DEFAULT_INDEX],
+            env={"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PATH": os.environ.get("PATH", "")},
             capture_output=True,
             text=True,
             check=False,

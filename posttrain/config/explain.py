@@ -30,15 +30,15 @@ def explain(loaded: Loaded[Section]) -> str:
             ("  " * depth + f"{sections[depth]}:", "") for depth in range(shared, len(sections))
         ]
         open_sections = sections
-        entry = "  " * len(sections) + f"{name}: {format_value(_literal(value.value))}"
+        entry = "  " * len(sections) + f"{name}: {format_value(literal(value.value))}"
         lines.append((entry, _comment(value)))
     return "".join(f"{text}  # {note}\n" if note else f"{text}\n" for text, note in lines)
 
 
-def _literal(value: Any) -> Any:
+def literal(value: Any) -> Any:
     """``value`` as it must be written so that no part of it is taken for an interpolation."""
     if isinstance(value, tuple):
-        return [_literal(item) for item in value]
+        return [literal(item) for item in value]
     return _DOLLAR.sub(r"\1\1\\${", value) if isinstance(value, str) else value
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 S = TypeVar("S", bound=Section)
+S_co = TypeVar("S_co", bound=Section, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Loaded(Generic[S]):
+class Loaded(Generic[S_co]):
     """A checked recipe, and where each of its values came from, in the schema's order."""
 
-    recipe: S
+    recipe: S_co
     values: tuple[Value, ...]
 
 

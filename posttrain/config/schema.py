@@ -147,8 +147,9 @@ class Rollouts(Section):
 class Environment(Section):
     """Where rollouts happen and who verifies them."""
 
-    kind: Literal["gym"] = Field(description="NeMo Gym servers")
-    agent: Text = Field(description="Gym agent that a rollout is sent to")
+    agent: Literal["math_simple_agent"] = Field(
+        description="NeMo Gym agent that rollouts are sent to; every row must be meant for it"
+    )
 
 
 class Timeouts(Section):
@@ -161,7 +162,6 @@ class Timeouts(Section):
     refit_s: Seconds = Field(description="refit of every generation worker")
     validate_s: Seconds = Field(description="validation")
     call_s: Seconds = Field(description="one call to a server")
-    stop_s: Seconds = Field(description="stop of everything that the run started")
 
 
 class Recipe(Section):

@@ -60,9 +60,13 @@ class Child:
 
     def death(self) -> str | None:
         """How the child ended, in words; ``None`` while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
+        if self._process.returncode is None:
+            ended = self._peek()
+            if ended is None:
+                return None
+            code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        else:
+            code = self._process.returncode
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def last_lines(self) -> str:
@@ -80,17 +84,20 @@ class Child:
         if self._process.returncode is None:
             self._signal_group(signal.SIGTERM)
             deadline = time.monotonic() + patience_s
-            while not self._leader_ended() and time.monotonic() < deadline:
+            while self._peek() is None and time.monotonic() < deadline:
                 time.sleep(0.02)
-            # The leader is not reaped yet, so its group's id cannot have gone to anybody else.
             self._signal_group(signal.SIGKILL)
             self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
 
-    def _leader_ended(self) -> bool:
-        options = os.WEXITED | os.WNOWAIT | os.WNOHANG
-        return os.waitid(os.P_PID, self._process.pid, options) is not None
+    def _peek(self) -> os.waitid_result | None:
+        """How the leader ended, if it did, without reaping it.
+
+        Only :meth:`stop` reaps: until then the group's id cannot go to anybody else, and what the
+        leader left behind in the group can be ended by that id.
+        """
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
 
     def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

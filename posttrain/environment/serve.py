@@ -19,6 +19,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from math_verify import parse, verify
 from nemo_gym.global_config import NEMO_GYM_CONFIG_PATH_ENV_VAR_NAME, get_global_config_dict
 from nemo_gym.server_utils import ServerClient, SimpleServer
 
@@ -111,7 +112,13 @@ async def serve(sockets: dict[str, socket.socket]) -> None:
             group.create_task(server.serve(sockets=[sockets[name]]), name=name)
 
 
+def warm_verifier() -> None:
+    """Let math-verify build its parsers once, before the verifier forks for each answer."""
+    verify(parse(r"\boxed{1}"), parse(r"\boxed{1}"))
+
+
 if __name__ == "__main__":
     register_stack_dump()
+    warm_verifier()
     inherited = (argument.rpartition("=") for argument in sys.argv[1:])
     asyncio.run(serve({name: socket.socket(fileno=int(fd)) for name, _, fd in inherited}))

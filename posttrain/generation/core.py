@@ -91,7 +91,7 @@ class InProcessCore(AsyncMPClient):
 
         def live() -> None:
             try:
-                core = EngineCore(vllm_config, executor_class, log_stats)
+                core = EngineCore(vllm_config, executor_class, log_stats, self._rank_died)
             except BaseException as error:  # noqa: BLE001 - raised in the constructor
                 ready.set_exception(error)
                 return
@@ -147,6 +147,10 @@ class InProcessCore(AsyncMPClient):
             if call is not None and call.answer.set_running_or_notify_cancel():
                 call.answer.set_exception(EngineDeadError())
         self._deliver(None)
+
+    def _rank_died(self) -> None:
+        """Called by an executor with processes of its own (tensor parallel) when one is gone."""
+        self.condemn(RuntimeError("a tensor-parallel rank's process ended"))
 
     def condemn(self, cause: BaseException) -> None:
         """End an engine that must not serve any more (its weights are not provably right)."""

@@ -59,6 +59,8 @@ def arguments(settings: EngineSettings) -> Namespace:
         # Outputs are made where the request is; one thread steps the engine.
         "--no-async-scheduling",
     ]
+    if settings.sleep_mode:
+        flags.append("--enable-sleep-mode")
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     args: Namespace = make_arg_parser(FlexibleArgumentParser()).parse_args(words + flags)
     return args

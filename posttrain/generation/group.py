@@ -148,6 +148,14 @@ class GenerationGroup:
         """Empty the prefix cache of every worker."""
         self._call("reset_prefix_cache")
 
+    def sleep(self) -> None:
+        """Have every engine hand its accelerator memory over; refused on a CPU."""
+        self._call("sleep")
+
+    def wake(self) -> None:
+        """Have every engine take its accelerator memory back."""
+        self._call("wake")
+
     def shutdown(self) -> None:
         """End the workers, by force after `SHUTDOWN_S`. It cannot fail, and may be called again."""
         calls = [handle.shutdown.remote() for handle in self._actors.values()]

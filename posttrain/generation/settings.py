@@ -37,6 +37,7 @@ class EngineSettings:
         kv_cache_bytes: size of the key-value cache.
         seed: of the sampler.
         tensor_parallel: ranks that share one model; more than one adds a process for each rank.
+        sleep_mode: let the engine hand its accelerator memory over (``sleep``); not on a CPU.
         port: of the HTTP server on 127.0.0.1; 0 takes a free one.
     """
 
@@ -49,6 +50,7 @@ class EngineSettings:
     kv_cache_bytes: int = 16 << 20
     seed: int = 0
     tensor_parallel: int = 1
+    sleep_mode: bool = False
     port: int = 0
 
 

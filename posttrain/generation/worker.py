@@ -240,6 +240,33 @@ class GenerationWorker:
 
         self._wait(reset(), self.deadline_s, "reset_prefix_cache")
 
+    def sleep(self) -> None:
+        """Hand the accelerator's memory over: weights go to host memory, caches are dropped.
+
+        Raises:
+            WorkerError: the engine has no accelerator, or was started without ``sleep_mode``.
+        """
+        self._wait(self._doze("sleep"), self.deadline_s, "sleep")
+
+    def wake(self) -> None:
+        """Take the accelerator's memory back after :meth:`sleep`; needed before a refit.
+
+        Raises:
+            WorkerError: as for :meth:`sleep`.
+        """
+        self._wait(self._doze("wake_up"), self.deadline_s, "wake")
+
+    async def _doze(self, method: str) -> None:
+        engine, _ = self._running()
+        config = engine.vllm_config
+        if not config.model_config.enable_sleep_mode:
+            raise WorkerError(
+                f"{method} of {self.name}",
+                f"an engine on {config.device_config.device_type}, started without sleep_mode",
+                "hand memory over only between processes that share an accelerator",
+            )
+        await getattr(engine, method)()
+
     def health(self) -> int:
         """The version of the weights that are served.
 

@@ -52,7 +52,7 @@ class PolicyRank:
     def __init__(self, options: PolicyOptions, rank: int) -> None:
         self.options = options
         self.rank = rank
-        self.optimizer_steps = 0
+        self._steps = 0
         self.dtype = getattr(torch, options.dtype)
         self.device = torch.device("cpu" if options.device == "cpu" else "cuda:0")
         self._store: dist.Store | None = None
@@ -98,6 +98,11 @@ class PolicyRank:
             eps=self.options.adam_epsilon,
             weight_decay=self.options.weight_decay,
         )
+        # Counted by the optimizer, not by whoever claims to have called it.
+        self.optimizer.register_step_post_hook(self._count_step)
+
+    def _count_step(self, *_: Any) -> None:
+        self._steps += 1
 
     def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
         """Recompute the completion tokens' log-probabilities of this rank's part of `samples`.
@@ -134,8 +139,9 @@ class PolicyRank:
 
         Returns:
             The same on all ranks: `loss`, `grad_norm` (before clipping), `lr`, `clip_fraction`
-            (of tokens), `token_mult_prob_error` (generation against `old_logprobs`) and
-            `optimizer_steps` (since the start, this one included).
+            (of tokens), `token_mult_prob_error` (generation against `old_logprobs`),
+            `optimizer_steps` (during this call, as the optimizer's own hook counted them) and
+            `completion_tokens` (of all ranks).
 
         Raises:
             StackError: the inputs do not belong together, or loss or gradients are not finite;
@@ -143,6 +149,7 @@ class PolicyRank:
         """
         _check_inputs(samples, advantages, old_logprobs)
         tokens = sum(len(sample.completion_ids) for sample in samples)
+        steps_before = self._steps
         self.optimizer.zero_grad()
         totals = self._backward(samples, advantages, old_logprobs, temperature, tokens)
         norm = self._clip_gradients()
@@ -155,7 +162,6 @@ class PolicyRank:
             )
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.optimizer_steps += 1
         return {
             "loss": totals.loss,
             "grad_norm": norm,
@@ -164,7 +170,8 @@ class PolicyRank:
             "token_mult_prob_error": token_mult_prob_error(
                 [sample.logprobs for sample in samples], old_logprobs
             ),
-            "optimizer_steps": float(self.optimizer_steps),
+            "optimizer_steps": self._steps - steps_before,
+            "completion_tokens": tokens,
         }
 
     def checksum(self) -> str:

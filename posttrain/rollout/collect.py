@@ -32,6 +32,7 @@ class Agent:
 
     Attributes:
         url: its base address.
+        name: what a row's ``agent_ref`` must say.
         deadline_s: seconds that one rollout may take.
         concurrency: rollouts that may be under way at once.
         watch: called about five times a second while rollouts are under way; raises a
@@ -40,6 +41,7 @@ class Agent:
     """
 
     url: str
+    name: str = AGENT
     deadline_s: float = 30.0
     concurrency: int = 8
     watch: Callable[[], None] = lambda: None
@@ -64,9 +66,9 @@ def collect(agent: Agent, rows: Sequence[Row], samples_per_row: int = 1) -> list
         msg = f"{samples_per_row} samples per row"
         raise ValueError(msg)
     for row in rows:
-        if row.raw["agent_ref"]["name"] != AGENT:
+        if row.raw["agent_ref"]["name"] != agent.name:
             raise DataError(
-                f"row {row.index}: a task for the agent {AGENT!r}",
+                f"row {row.index}: a task for the agent {agent.name!r}",
                 f"agent_ref.name {row.raw['agent_ref']['name']!r}",
                 "send each agent's rows to its own environment",
             )

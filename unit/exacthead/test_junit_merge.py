@@ -48,7 +48,7 @@ def some_files(folder: Path) -> list[Path]:
         '<testcase classname="m" name="x" time="0.3"/>'
         '<testcase classname="m" name="y" time="1e-3"><error message="e">E</error>'
         "<failure>F</failure></testcase>"
-        "<system-out>said</system-out></testsuite></testsuites>",
+        "<system-out>said&#13;so</system-out></testsuite></testsuites>",
     )
     third = put(folder, "third.xml", '<testsuite name="empty" tests="0" time="0.5"/>')
     fourth = put(
@@ -98,7 +98,7 @@ def test_nothing_of_a_suite_is_lost(tmp_path: Path) -> None:
     root = ET.XML(out.read_bytes())
     properties = root.findall("./testsuite[@name='contract']/properties/property")
     assert [(p.get("name"), p.get("value")) for p in properties] == [("head", "abc")]
-    assert [element.text for element in root.iter("system-out")][-1] == "said"
+    assert [element.text for element in root.iter("system-out")][-1] == "said\rso"
     both = root.find(".//testcase[@name='y']")
     assert both is not None
     assert [(child.tag, child.text) for child in both] == [("error", "E"), ("failure", "F")]
@@ -113,6 +113,15 @@ def test_any_order_gives_the_same_bytes(tmp_path: Path) -> None:
         results.add((totals, out.read_bytes()))
 
     assert len(results) == 1
+
+
+def test_sums_are_exact(tmp_path: Path) -> None:
+    cases = '<testcase name="x" time="0.1"/>' * 10
+    path = put(tmp_path, "ten.xml", f'<testsuite name="s">{cases}</testsuite>')
+
+    totals = merge([path] * 10, tmp_path / "junit.xml")
+
+    assert (totals.tests, totals.case_seconds, totals.wall_seconds) == (100, 10.0, 10.0)
 
 
 def test_any_grouping_gives_the_same_bytes(tmp_path: Path) -> None:

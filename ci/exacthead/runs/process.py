@@ -67,11 +67,12 @@ def all_processes() -> dict[int, Process]:
     return {each.pid: each for each in found if each is not None and each.state not in "ZX"}
 
 
-def members(token: str, supervisor: int | None = None) -> list[Process]:
+def members(token: str | None, supervisor: int | None = None) -> list[Process]:
     """The living processes of the item that ``token`` marks, oldest first.
 
     Args:
-        token: the value of EXACTHEAD_ITEM that the item was started with.
+        token: the value of EXACTHEAD_ITEM that the item was started with; None spares the look
+            into every environment and goes by descent alone.
         supervisor: pid whose descendants belong to the item too; the supervisor itself does not.
     """
     table = all_processes()
@@ -79,7 +80,8 @@ def members(token: str, supervisor: int | None = None) -> list[Process]:
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
     roots = set(children.get(supervisor, ())) if supervisor is not None else set()
-    roots |= {pid for pid in table if _carries(pid, token)}
+    if token is not None:
+        roots |= {pid for pid in table if _carries(pid, token)}
     belonging: set[int] = set()
     todo = list(roots)
     while todo:
@@ -124,6 +126,17 @@ def pss_mb(processes: Iterable[Process]) -> float:
             continue  # ended between the listing and now
         total_kb += sum(int(line.split()[1]) for line in text.splitlines() if line[:4] == "Pss:")
     return total_kb / 1024
+
+
+def rss_pages(processes: Iterable[Process]) -> int:
+    """Resident pages of all processes, shared ones counted in each: rough, but costs nothing."""
+    total = 0
+    for process in processes:
+        try:
+            total += int(Path(f"/proc/{process.pid}/statm").read_bytes().split()[1])
+        except OSError:
+            continue  # ended between the listing and now
+    return total
 
 
 def send(process: Process, number: int) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import resource
 import select
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from exacthead.runs import leftovers, process, stacks
+from exacthead.runs.memory import MemoryPeak
 from exacthead.runs.oom import oom_kills
 from exacthead.runs.order import Facts, Order, read_order
 
@@ -38,10 +40,6 @@ _STACKS_S = 2.0
 # Five seconds is what an interrupted run may take; this leaves room for the harness.
 _HURRIED_GRACE_S = 2.0
 _KILL_S = 2.0
-# Sampling memory costs about 2 % of one core, within these bounds.
-_SAMPLE_SHARE = 50
-_SAMPLE_LEAST_S = 0.5
-_SAMPLE_MOST_S = 2.0
 
 
 class Supervisor:
@@ -55,7 +53,7 @@ class Supervisor:
         self._exit: int | None = None
         self._pid = 0
         self._shared = leftovers.SharedMemory()
-        self._next_sample = 0.0
+        self._memory = MemoryPeak(lambda: process.members(None, os.getpid()))
 
     def run(self) -> Facts:
         """Start the item, wait for its end, end what is left of it."""
@@ -105,8 +103,10 @@ class Supervisor:
                     return self._told or "interrupt"
                 if time.monotonic() >= deadline:
                     return "timeout"
-                self._shared.look(self._members)
-                if self._sample_memory():
+                self._shared.look(lambda: process.members(None, os.getpid()))
+                self._memory.sample()
+                self.facts.peak_pss_mb = self._memory.peak_mb
+                if (self.order.memory_limit_mb or math.inf) < self._memory.peak_mb:
                     return "memory"
         finally:
             os.close(handle)
@@ -139,18 +139,6 @@ class Supervisor:
     def _members(self) -> list[process.Process]:
         self._reap()
         return process.members(self.order.token, os.getpid())
-
-    def _sample_memory(self) -> bool:
-        """Sample the tree's memory when it is time to; returns whether it is over the limit."""
-        if time.monotonic() < self._next_sample:
-            return False
-        before = time.process_time()
-        used = process.pss_mb(self._members())
-        self.facts.peak_pss_mb = max(self.facts.peak_pss_mb, used)
-        wait = _SAMPLE_SHARE * (time.process_time() - before)
-        self._next_sample = time.monotonic() + min(max(wait, _SAMPLE_LEAST_S), _SAMPLE_MOST_S)
-        limit = self.order.memory_limit_mb
-        return limit is not None and used > limit
 
     def _finish(self) -> None:
         """End everything of the item; only after a script's own end is the rest its fault."""

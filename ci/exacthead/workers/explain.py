@@ -24,6 +24,7 @@ def explain(a: Spec, b: Spec) -> list[str]:
     for what in ("implementation", "version", "abi", "platform"):
         left, right = getattr(a.interpreter, what), getattr(b.interpreter, what)
         found += _values(f"interpreter's {what}", left, right, one, other)
+    found += _values("provided by the user", str(a.provided), str(b.provided), one, other)
     found += _values("flavour", a.flavour, b.flavour, one, other)
     found += _values("link mode", a.link_mode, b.link_mode, one, other)
     found += _tables("variable", dict(a.environment), dict(b.environment), one, other)

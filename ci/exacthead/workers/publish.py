@@ -62,17 +62,17 @@ def _publish(
         always = ["bin/python", "pyvenv.cfg", str(probed.interpreter)]
         always += [str(path) for path in (build.site_packages, *probed.modules)]
         sentinels = record.choose_sentinels(build.root, entries, always)
-    readiness = record.Readiness(
-        key=key,
-        build=uuid4().hex,
-        built=datetime.now(UTC).isoformat(timespec="seconds"),
-        interpreter=str(probed.interpreter),
-        sentinels=sentinels,
-        manifest_sha256=hashlib.sha256(data).hexdigest(),
-        files=len(entries),
-        size=sum(entry.size for entry in entries if not entry.target),
-        timings=build.commands.timings,
-        notes=tuple(build.notes),
-    )
-    record.write(layout, readiness)
+        readiness = record.Readiness(
+            key=key,
+            build=uuid4().hex,
+            built=datetime.now(UTC).isoformat(timespec="seconds"),
+            interpreter=str(probed.interpreter),
+            sentinels=sentinels,
+            manifest_sha256=hashlib.sha256(data).hexdigest(),
+            files=len(entries),
+            size=sum(entry.size for entry in entries if not entry.target),
+            timings=build.commands.timings,
+            notes=tuple(build.notes),
+        )
+        record.write(layout, readiness)
     return readiness

@@ -64,14 +64,17 @@ def write(layout: Layout, readiness: Readiness) -> None:
 
 
 def read(layout: Layout, key: str) -> Readiness | None:
-    """The record of ``key``, or None. A record of another key is none: stems could be alike."""
+    """The record of ``key``, or None.
+
+    One that cannot be read, or that is of another key (stems could be alike), is none.
+    """
     try:
         data = json.loads(layout.record(key).read_bytes())
-    except FileNotFoundError:
+        data["sentinels"] = tuple(Sentinel(**sentinel) for sentinel in data["sentinels"])
+        data["notes"] = tuple(data["notes"])
+        found = Readiness(**data)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    data["sentinels"] = tuple(Sentinel(**sentinel) for sentinel in data["sentinels"])
-    data["notes"] = tuple(data["notes"])
-    found = Readiness(**data)
     return found if found.key.startswith(key) else None
 
 

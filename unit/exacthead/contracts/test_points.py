@@ -126,6 +126,7 @@ def test_one_of_texts(hold_series: Callable[..., CheckResult]) -> None:
         ("aa", "ab", Kind.FAILED, Kind.PASSED),
         ("", "", Kind.FAILED, Kind.FAILED),
         ("", "aa", Kind.FAILED, Kind.FAILED),
+        ("aa", "", Kind.FAILED, Kind.FAILED),
         (" ", "aa", Kind.FAILED, Kind.FAILED),
         (1, 1, Kind.FAILED, Kind.FAILED),
         (1, "1", Kind.FAILED, Kind.FAILED),

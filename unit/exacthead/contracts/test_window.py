@@ -46,7 +46,7 @@ def test_twelve_spikes_in_a_hundred_points_fail_the_ratio_not_the_median(
     )
 
 
-@pytest.mark.parametrize("spikes", range(0, 100, 7))
+@pytest.mark.parametrize("spikes", [0, 1, 12, 14, 28, 29, 57, 58, 98])
 def test_a_ratio_is_the_decimal_that_is_written(
     hold_series: Callable[..., CheckResult], spikes: int
 ) -> None:

@@ -24,6 +24,7 @@ def main() -> None:
             cwd=Path(runs),
             folder=folder.item(f"item/{number}"),
             timeout_s=600.0,
+            leftover_grace_s=1.0,
         )
         for number, script in enumerate(scripts)
     ]

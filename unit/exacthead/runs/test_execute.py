@@ -15,6 +15,7 @@ from exacthead.errors import HarnessError
 from exacthead.runs.execute import Execution, exit_code, plain_result, state_of
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
+from exacthead.runs.item import run_item
 from exacthead.runs.result import ItemResult
 from exacthead.verdict import Kind, Verdict
 
@@ -60,7 +61,7 @@ def test_parallel_legs_share_nothing(
     meet = (
         f"touch {tmp_path}/$0; while [ $(ls {tmp_path}/here-* | wc -l) -lt 3 ]; do sleep 0.1; done"
     )
-    script = f"touch {tmp_path}/here-$$; {meet}; echo $EXACTHEAD_PORTS $HOME $TMPDIR $RAY_TMPDIR"
+    script = f"touch {tmp_path}/here-$$; {meet}; echo $EXACTHEAD_PORTS $(realpath $HOME $TMPDIR $RAY_TMPDIR)"
     requests = [shell(script, item_id=f"leg{n}") for n in range(3)]
     state, results = run(run_folder, requests, parallel=3)
     assert state is State.PASSED, results

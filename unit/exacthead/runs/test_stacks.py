@@ -66,3 +66,17 @@ def test_a_process_that_never_writes_its_stacks_holds_nothing_up(
     request = python(source, timeout_s=2.0)
     assert run_item(request).verdict.kind is Kind.TIMED_OUT
     assert "no Python stacks" in request.folder.stacks.read_text()
+
+
+def test_a_process_that_no_longer_catches_the_signal_lives_to_be_ended_properly(
+    python: Callable[..., ItemRequest],
+) -> None:
+    source = REGISTERED + (
+        "register()\n"
+        "faulthandler.unregister(signal.SIGUSR1)\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('tidied up')))\n"
+        "time.sleep(600)\n"
+    )
+    request = python(source, timeout_s=3.0, grace_s=30.0)
+    assert run_item(request).verdict.kind is Kind.TIMED_OUT
+    assert request.folder.log.read_text() == "tidied up\n"

@@ -36,6 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         # torch compiles MKL-DNN modules this way when vLLM imports its inductor.
         "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
+        # Gym's request field, still served; the server's loop runs in this process.
+        "ignore:max_tokens is deprecated:DeprecationWarning",
+        # vLLM leaves its message queue to tensor-parallel ranks to the garbage collector.
+        "ignore:Unclosed context:ResourceWarning",
     ):
         config.addinivalue_line("filterwarnings", line)
 

@@ -269,3 +269,11 @@ def test_completions_keep_the_order_of_their_prompts(worker: GenerationWorker, c
     alone = [worker.generate([p], Sampling(max_tokens=6, ignore_eos=True))[0] for p in prompts]
     assert [ids for ids, _ in together] == [ids for ids, _ in alone]
     assert any(first != second for first, second in pairwise(ids for ids, _ in alone))
+
+
+def test_on_a_cpu_there_is_no_memory_to_hand_over(worker: GenerationWorker) -> None:
+    with pytest.raises(WorkerError, match="an engine on cpu, started without sleep_mode"):
+        worker.sleep()
+    with pytest.raises(WorkerError, match="an engine on cpu"):
+        worker.wake()
+    assert worker.health() == 0

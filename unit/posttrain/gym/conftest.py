@@ -20,12 +20,14 @@ from aiohttp import web
 from posttrain.data import Row, read_rows
 from posttrain.environment.configure import GymConfig
 from posttrain.environment.servers import GymServers
+from posttrain.rollout.collect import Agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
-READY_DEADLINE_S = 120.0
+# Nothing here measures speed; a deadline that is no subject of a test is out of its way.
+FAR_S = 300.0
 
 
 class RecordedEngine:
@@ -72,10 +74,11 @@ class RecordedEngine:
         asyncio.run_coroutine_threadsafe(self._die(), self._loop).result(timeout=30)
 
     async def _die(self) -> None:
-        await self._site.stop()
-        for connection in self._runner.server.connections if self._runner.server else []:
-            connection.transport.abort()
-        await self._runner.cleanup()
+        if self._runner.server is not None:
+            await self._site.stop()
+            for connection in self._runner.server.connections:
+                connection.transport.abort()
+            await self._runner.cleanup()
 
     async def _serve(self) -> None:
         application = web.Application()
@@ -104,7 +107,7 @@ class RecordedEngine:
 
 def gym_servers(engine: RecordedEngine, run_dir: Path) -> GymServers:
     config = GymConfig(model="tiny-llama", engine_urls=(engine.url,))
-    return GymServers(Path(sys.executable), config, run_dir, READY_DEADLINE_S)
+    return GymServers(Path(sys.executable), config, run_dir, FAR_S)
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +131,11 @@ def gym(
     with gym_servers(shared_engine, tmp_path_factory.mktemp("gym")) as servers:
         servers.wait_ready()
         yield servers
+
+
+@pytest.fixture
+def agent(gym: GymServers) -> Agent:
+    return Agent(gym.agent_url, deadline_s=FAR_S)
 
 
 @pytest.fixture

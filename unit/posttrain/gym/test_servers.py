@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONFIG = GymConfig(model="tiny-llama", engine_urls=("http://127.0.0.1:9/v1",))
+INVALID, UNKNOWN = 422, 404
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -36,6 +38,15 @@ def interpreter(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
+
+
+def refusal(port: int, route: str) -> int:
+    """The status with which an empty body is refused."""
+    request = urllib.request.Request(f"http://{HOST}:{port}{route}", data=b"{}")
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request, timeout=60)  # noqa: S310  an address of our own
+    error.value.close()
+    return error.value.code
 
 
 def gone(pid: int) -> bool:
@@ -57,14 +68,11 @@ def gone(pid: int) -> bool:
 def test_three_real_servers_answer_on_their_own_ports(gym: GymServers) -> None:
     assert sorted(gym.ports) == sorted(NAMES)
     assert len(set(gym.ports.values())) == 3
-    routes = {}
+    own = {AGENT: "/run", VERIFIER: "/verify", MODEL: "/v1/chat/completions"}
     for name, port in gym.ports.items():
-        with urllib.request.urlopen(f"http://{HOST}:{port}/openapi.json", timeout=30) as reply:
-            routes[name] = set(json.load(reply)["paths"])
-    assert "/run" in routes[AGENT]
-    assert "/verify" in routes[VERIFIER]
-    assert "/v1/responses" in routes[MODEL]
-    assert "/run" not in routes[VERIFIER]
+        answers = {asked: refusal(port, route) for asked, route in own.items()}
+        expected = {asked: INVALID if asked == name else UNKNOWN for asked in own}
+        assert answers == expected
 
 
 def test_gym_does_not_start_ray_and_is_one_process(gym: GymServers) -> None:
@@ -74,18 +82,21 @@ def test_gym_does_not_start_ray_and_is_one_process(gym: GymServers) -> None:
     assert "/ray/_raylet" not in Path(f"/proc/{gym.pid}/maps").read_text(encoding="utf-8")
 
 
-def test_the_configuration_is_kept_in_the_run_folder(own_gym: GymServers, own_engine: Any) -> None:
-    path = own_gym._run_dir / "gym-config.json"
+def test_the_configuration_is_kept_in_the_run_folder(gym: GymServers, engine: Any) -> None:
+    path = gym._run_dir / "gym-config.json"
     kept = json.loads(path.read_text(encoding="utf-8"))
     model = kept[MODEL]["responses_api_models"]["vllm_model"]
     verifier = kept[VERIFIER]["resources_servers"]["math_with_judge"]
     agent = kept[AGENT]["responses_api_agents"]["simple_agent"]
-    assert model["base_url"] == [own_engine.url]
+    assert model["base_url"] == [engine.url]
     assert model["sampling_overrides"] == {"temperature": 0.0}
     assert verifier["should_use_judge"] is False
     assert verifier["judge_model_server"]["name"] in kept
     assert agent["model_server"]["name"] in kept
     assert agent["resources_server"]["name"] in kept
+
+
+def test_stopped_servers_leave_no_process_and_no_port(own_gym: GymServers) -> None:
     pid, ports = own_gym.pid, own_gym.ports
     own_gym.stop()
     assert gone(pid)
@@ -136,6 +147,8 @@ def test_servers_that_are_not_ready_in_time_are_named_and_ended(
 ) -> None:
     with GymServers(interpreter("echo busy; sleep 600"), CONFIG, tmp_path / "run", 1) as servers:
         pid = servers.pid
+        while not (tmp_path / "run" / "gym-servers.log").read_text(encoding="utf-8"):
+            time.sleep(0.02)
         with pytest.raises(WorkerError) as error:
             servers.wait_ready()
         assert gone(pid)
@@ -163,6 +176,19 @@ def test_a_process_that_ignores_being_asked_to_end_is_ended_with_its_children(
     servers.stop()
     assert gone(leader)
     assert gone(child)
+
+
+def test_what_a_dead_process_left_behind_is_ended_too(
+    tmp_path: Path, interpreter: Callable[[str], Path]
+) -> None:
+    python = interpreter("sleep 600 & echo $!; exit 3")
+    servers = GymServers(python, CONFIG, tmp_path / "run", 60)
+    servers.start()
+    with pytest.raises(WorkerError, match="exit code 3"):
+        servers.wait_ready()
+    assert gone(int((tmp_path / "run" / "gym-servers.log").read_text(encoding="utf-8")))
+    with pytest.raises(WorkerError, match="exit code 3"):
+        servers.check()
 
 
 def test_servers_end_when_the_process_that_started_them_is_killed(tmp_path: Path) -> None:

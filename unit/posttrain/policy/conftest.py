@@ -31,7 +31,7 @@ TINY_LLAMA = ROOT / "fixtures" / "tiny-llama"
 DATASET = ROOT / "fixtures" / "gym_math.jsonl"
 RANK_PROCESS = Path(__file__).with_name("rank_process.py")
 ANSWER_S = 180
-PROCESS_END_S = 30
+PROCESS_END_S = 120
 
 
 @pytest.fixture(scope="session")

@@ -223,6 +223,17 @@ def test_a_touched_sentinel_with_the_right_content_costs_no_build(yard: Yard) ->
     assert set(yard.ensure(spec, store).timings) == {"total"}
 
 
+@pytest.mark.parametrize("text", ["", "{}", '{"key": 1', "[]", '{"sentinels": [], "notes": []}'])
+def test_a_record_that_cannot_be_read_is_no_record(yard: Yard, text: str) -> None:
+    spec = yard.spec()
+    store = yard.store()
+    path = store.layout.record(spec.key)
+    path.write_text(text)
+    assert [record.state for record in store.list()] == ["unfinished"]
+    assert not yard.ensure(spec, store).reused
+    assert yard.ensure(spec, store).reused
+
+
 def test_a_provided_worker_is_given_back_untouched(yard: Yard) -> None:
     spec = replace(yard.spec(), provided=True)
     store = yard.store()

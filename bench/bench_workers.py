@@ -1,0 +1,134 @@
+"""Workers: what building through the store costs over plain uv, and what reusing one costs.
+
+    PYTHONPATH=ci python bench/bench_workers.py unit --flavour cpu --rounds 3
+
+The peer is what one would type by hand: ``uv venv``, ``uv pip sync`` from the cache and
+``compileall``, of the same lock, on the same interpreter, next to the store. Both are run in turn,
+the store's first build of a round never before the cache is warm. A ratio compares two numbers of
+one run; the seconds alone say little about another machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exacthead.config import load
+from exacthead.environ import clean_environment
+from exacthead.workers.index import read_indexes
+from exacthead.workers.resolve import build_supplies, resolve
+from exacthead.workers.store import Store
+from exacthead.workers.uv import find_uv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from exacthead.workers.build import Supplies
+    from exacthead.workers.spec import Spec
+
+OWN_STAGES = ("venv", "sync", "compile")
+LATER_STAGES = ("probes", "manifest", "publish")
+
+
+def plain(spec: Spec, supplies: Supplies, folder: Path) -> dict[str, float]:
+    """Seconds of each stage by hand, in ``folder``."""
+    environment = {**clean_environment(os.environ), **supplies.get("uv_environment", {})}
+    environment["UV_NO_CONFIG"] = "1"
+    uv = find_uv(environment)
+    root = folder / "plain"
+    lock = folder / "requirements.txt"
+    lock.write_text(spec.lock, encoding="utf-8")
+    sync = [uv, "pip", "sync", "-q", "--require-hashes", "--offline", "--link-mode", spec.link_mode]
+    sync += ["--python", str(root / "bin" / "python"), *supplies.get("uv_arguments", ()), str(lock)]
+    site = root / "lib" / f"python{'.'.join(spec.interpreter.version.split('.')[:2])}"
+    commands: dict[str, Sequence[str]] = {
+        "venv": [uv, "venv", "-q", "--no-project", "-p", str(spec.interpreter.path), str(root)],
+        "sync": sync,
+        "compile": [
+            *(str(root / "bin" / "python"), "-I", "-m", "compileall", "-j", "0", "-qq"),
+            str(site / "site-packages"),
+        ],
+    }
+    return {name: timed(command, environment, name) for name, command in commands.items()}
+
+
+def timed(command: Sequence[str], environment: Mapping[str, str], name: str) -> float:
+    """Seconds that a command takes; byte-compilation may fail for single files."""
+    started = time.perf_counter()
+    subprocess.run(command, env=dict(environment), check=name != "compile", timeout=3600)
+    return time.perf_counter() - started
+
+
+def reuse(store: Store, spec: Spec, times: int) -> list[float]:
+    """Seconds of each of ``times`` calls for a ready worker."""
+    spent = []
+    for _ in range(times):
+        started = time.perf_counter()
+        assert store.ensure(spec).reused
+        spent.append(time.perf_counter() - started)
+    return sorted(spent)
+
+
+def row(name: str, ours: float, theirs: float | None = None) -> None:
+    """Print one line of the table: seconds, the peer's seconds, the ratio."""
+    peer = "" if theirs is None else f"{theirs:10.3f} {ours / theirs:8.3f}"
+    print(f"{name:<24} {ours:10.3f} {peer}")
+
+
+def main() -> None:
+    """Measure one worker of harness.toml and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("worker")
+    parser.add_argument("--flavour", default="cpu")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--reuses", type=int, default=200)
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository")
+    options = parser.parse_args()
+    harness = load(options.root)
+    indexes = read_indexes(os.environ)
+    spec = resolve(harness, options.worker, options.flavour, indexes=indexes)
+    supplies = build_supplies(harness, spec, indexes)
+    cache = options.root / ".cache"
+    cache.mkdir(exist_ok=True)
+
+    ours: list[dict[str, float]] = []
+    theirs: list[dict[str, float]] = []
+    with tempfile.TemporaryDirectory(dir=cache, prefix="bench-") as temporary:
+        folder = Path(temporary)
+        # Not measured: it fills uv's cache and the system's.
+        Store(folder / "warm").ensure(spec, **supplies)
+        for number in range(options.rounds):
+            (folder / f"plain-{number}").mkdir()
+            theirs.append(plain(spec, supplies, folder / f"plain-{number}"))
+            store = Store(folder / f"store-{number}")
+            ours.append(store.ensure(spec, **supplies).timings)
+        spent = reuse(store, spec, options.reuses)
+
+    print(f"worker {spec.name} ({spec.flavour}), medians of {options.rounds} rounds, seconds")
+    print(f"{'stage':<24} {'store':>10} {'plain uv':>10} {'ratio':>8}")
+    for name in OWN_STAGES:
+        row(name, median(ours, name), median(theirs, name))
+    row("cold build", *(sum(median(side, name) for name in OWN_STAGES) for side in (ours, theirs)))
+    for name in LATER_STAGES:
+        row(name, median(ours, name))
+    row("total", median(ours, "total"))
+    middle, most, worst = (1000 * spent[int(part * (len(spent) - 1))] for part in (0.5, 0.95, 1.0))
+    print(
+        f"ensure of a ready worker, {len(spent)} calls: median {middle:.2f} ms, "
+        f"95 % within {most:.2f} ms, worst {worst:.2f} ms"
+    )
+
+
+def median(rounds: Sequence[Mapping[str, float]], name: str) -> float:
+    """The median over all rounds of the seconds of one stage."""
+    return statistics.median(timings[name] for timings in rounds)
+
+
+if __name__ == "__main__":
+    main()
