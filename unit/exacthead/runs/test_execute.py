@@ -61,7 +61,8 @@ def test_parallel_legs_share_nothing(
     meet = (
         f"touch {tmp_path}/$0; while [ $(ls {tmp_path}/here-* | wc -l) -lt 3 ]; do sleep 0.1; done"
     )
-    script = f"touch {tmp_path}/here-$$; {meet}; echo $EXACTHEAD_PORTS $(realpath $HOME $TMPDIR $RAY_TMPDIR)"
+    tell = "echo $EXACTHEAD_PORTS $(realpath $HOME $TMPDIR $RAY_TMPDIR)"
+    script = f"touch {tmp_path}/here-$$; {meet}; {tell}"
     requests = [shell(script, item_id=f"leg{n}") for n in range(3)]
     state, results = run(run_folder, requests, parallel=3)
     assert state is State.PASSED, results

@@ -6,13 +6,14 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from posttrain.errors import WorkerError
 from posttrain.rollout.convert import accuracy, to_sample
 from posttrain.sample import Sample
 
+LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 tokens = st.lists(st.integers(0, 200_000), min_size=1, max_size=20)
 logprobs = st.floats(-9998.0, 0.0)
@@ -40,6 +41,7 @@ def answers(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@LAW
 @given(st.integers(0, 10_000), answers())
 def test_a_whole_answer_comes_through_unchanged(row: int, answer: dict[str, Any]) -> None:
     sample = to_sample(row, copy.deepcopy(answer))
@@ -55,6 +57,7 @@ def test_a_whole_answer_comes_through_unchanged(row: int, answer: dict[str, Any]
     )
 
 
+@LAW
 @given(answers(), st.sampled_from(FIELDS), st.sampled_from(["gone", None, [], "1", 7, {}]))
 def test_a_token_field_that_is_missing_or_empty_is_named(
     answer: dict[str, Any], field: str, value: Any
@@ -68,6 +71,7 @@ def test_a_token_field_that_is_missing_or_empty_is_named(
         to_sample(3, answer)
 
 
+@LAW
 @given(answers(), st.sampled_from(FIELDS[:2]), st.sampled_from([-1, 1.5, True, "7", None]))
 def test_something_that_is_no_token_id_is_named_with_its_place(
     answer: dict[str, Any], field: str, value: Any
@@ -79,6 +83,7 @@ def test_something_that_is_no_token_id_is_named_with_its_place(
     assert error.value.found == f"{field}[{len(ids) - 1}] is {value!r}, not a token id"
 
 
+@LAW
 @given(
     answers(),
     st.sampled_from([float("nan"), float("inf"), -float("inf"), -9999.0, None, False, "-0.1"]),
@@ -93,6 +98,7 @@ def test_something_that_is_no_log_probability_is_named_with_its_place(
     assert error.value.found.startswith(f"generation_log_probs[0] is {value!r}, not a finite")
 
 
+@LAW
 @given(answers(), st.integers(1, 3))
 def test_other_lengths_are_refused(answer: dict[str, Any], more: int) -> None:
     item = answer["response"]["output"][0]
@@ -104,6 +110,7 @@ def test_other_lengths_are_refused(answer: dict[str, Any], more: int) -> None:
     assert error.value.found == expected
 
 
+@LAW
 @given(answers(), st.sampled_from([float("nan"), float("inf"), None, True, "1.0", "gone"]))
 def test_a_reward_that_is_no_finite_number_is_refused(answer: dict[str, Any], value: Any) -> None:
     if value == "gone":
@@ -130,6 +137,7 @@ def test_an_answer_without_a_measurement_is_refused(change: dict[str, Any], foun
     assert found in error.value.found
 
 
+@LAW
 @given(answers())
 def test_two_turns_with_tokens_are_refused(answer: dict[str, Any]) -> None:
     answer["response"]["output"] *= 2
@@ -137,6 +145,7 @@ def test_two_turns_with_tokens_are_refused(answer: dict[str, Any]) -> None:
         to_sample(0, answer)
 
 
+@LAW
 @given(answers())
 def test_an_answer_that_gym_calls_incomplete_for_another_reason_is_refused(
     answer: dict[str, Any],
@@ -150,6 +159,7 @@ def sample(reward: float) -> Sample:
     return Sample(0, (1,), (2,), (-0.1,), reward, truncated=False)
 
 
+@LAW
 @given(st.lists(st.sampled_from([0.0, 0.999, 1.0]), min_size=1))
 def test_accuracy_is_the_share_of_full_rewards(rewards: list[float]) -> None:
     expected = rewards.count(1.0) / len(rewards)

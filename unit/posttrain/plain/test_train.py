@@ -1,0 +1,119 @@
+"""What a user sees when a training run is asked for something that cannot work.
+
+Nothing here starts a process beyond the driver: all of it must be refused before that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[3]
+Run = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Callable[..., Run]:
+    """A function that runs the main job's recipe with overrides and returns how it ended."""
+
+    def run(*overrides: str, recipe: str = "functional/recipes/gym_training.yaml") -> Run:
+        interpreters = [
+            f"interpreters.{name}={sys.executable}" for name in ("policy", "generation", "gym")
+        ]
+        return subprocess.run(
+            [
+                *(sys.executable, "-m", "posttrain.train", recipe),
+                *(f"run.dir={tmp_path / 'run'}", *interpreters, *overrides),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def refused(run: Run, *words: str) -> None:
+    assert run.returncode == 1, run.stderr
+    assert "\n  found: " in run.stderr
+    assert "\n  to do: " in run.stderr
+    for word in words:
+        assert word in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_missing_model_is_refused_by_its_path(train: Callable[..., Run]) -> None:
+    refused(train("model.path=fixtures/no-such-model"), "fixtures/no-such-model", "no such folder")
+
+
+def test_a_model_of_another_revision_is_refused_with_both_digests(
+    train: Callable[..., Run], tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(ROOT / "fixtures" / "tiny-llama", model)
+    (model / "config.json").write_text((model / "config.json").read_text() + " ")
+    run = train(f"model.path={model}")
+    refused(run)
+    assert run.stderr.count("sha256:") >= 2
+
+
+@pytest.mark.parametrize("revision", ["main", "abc1234", "v1.0"])
+def test_a_revision_that_can_move_is_refused(train: Callable[..., Run], revision: str) -> None:
+    refused(train(f"model.revision={revision}"), repr(revision))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ("no rows",)),
+        ("{\n", ("line 1",)),
+        ('{"responses_create_params": {"input": [{}]}, "question": "?"}\n', ("expected_answer",)),
+    ],
+)
+def test_a_broken_dataset_is_refused_with_its_line(
+    train: Callable[..., Run], tmp_path: Path, content: str, words: tuple[str, ...]
+) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text(content)
+    refused(train(f"data.train={data}"), str(data), *words)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest(train: Callable[..., Run]) -> None:
+    refused(train("policy.learning_rte=1.0"), "policy.learning_rte", "command line")
+
+
+def test_more_devices_than_the_cluster_has_are_refused_with_the_arithmetic(
+    train: Callable[..., Run],
+) -> None:
+    refused(train("policy.ranks=3"), "3 policy ranks", "cluster.cpus is 2")
+
+
+def test_more_devices_than_the_machine_has_are_refused(train: Callable[..., Run]) -> None:
+    run = train("cluster.cpus=4096", "cluster.accelerators=64")
+    refused(run, "4096 CPUs", "64 accelerators", "the runner has")
+
+
+def test_explain_names_the_file_and_line_of_an_inherited_dataset(
+    train: Callable[..., Run], tmp_path: Path
+) -> None:
+    parent, child = tmp_path / "parent.yaml", tmp_path / "child.yaml"
+    base = ROOT / "functional" / "recipes" / "gym_training.yaml"
+    parent.write_text(f"defaults: {base}\ndata:\n  train: other.jsonl\n")
+    child.write_text("defaults: parent.yaml\nrun:\n  seed: 3\n")
+    run = train("--explain", recipe=str(child))
+    assert run.returncode == 0, run.stderr
+    line = next(line for line in run.stdout.splitlines() if line.strip().startswith("train:"))
+    assert "other.jsonl" in line
+    assert "parent.yaml:3" in line
