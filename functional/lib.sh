@@ -3,14 +3,14 @@
 # shellcheck shell=bash
 set -euo pipefail
 
-: "${EXACTHEAD_ITEM_DIR:?start this job with nox -s functional_<job>}"
+: "${EXACTHEAD_ITEM_FOLDER:?start this job with nox -s functional_<job>}"
 
 # train RECIPE [KEY=VALUE ...]: one training run in the leg's own workers, into the item's folder.
 train() {
     local recipe=$1
     shift
     "$EXACTHEAD_PYTHON_POLICY" -m posttrain.train "$recipe" \
-        "run.dir=$EXACTHEAD_ITEM_DIR" \
+        "run.dir=$EXACTHEAD_ITEM_FOLDER" \
         "run.seed=$EXACTHEAD_SEED" \
         "interpreters.policy=$EXACTHEAD_PYTHON_POLICY" \
         "interpreters.generation=$EXACTHEAD_PYTHON_GENERATION" \

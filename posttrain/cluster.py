@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +31,8 @@ def cluster(
         accelerators: GPUs to offer.
         bundles: resources of each placement bundle, e.g. ``{"CPU": 1}``.
         deadline_s: seconds until the reservation must be granted.
-        temp_dir: Ray's folder; its sockets limit the length to about 60 characters.
+        temp_dir: Ray's folder, whose path can have about 60 characters; by default Ray makes one
+            below ``RAY_TMPDIR``.
 
     Yields:
         One scheduling strategy a bundle, for the ``scheduling_strategy`` option of an actor.
@@ -55,7 +54,7 @@ def cluster(
         logging_level=logging.WARNING,
         log_to_driver=True,
         namespace="posttrain",
-        _temp_dir=temp_dir or os.environ.get("RAY_TMPDIR") or tempfile.mkdtemp(prefix="ray-"),
+        _temp_dir=temp_dir,
         _node_ip_address="127.0.0.1",
     )
     try:

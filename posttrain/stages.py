@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from posttrain.errors import WorkerError
+from posttrain.errors import StackError, WorkerError
 from posttrain.metrics.table import find
 
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ class Stages:
             if stage.rung:
                 raise stage.error()
             ending = "done"
+        except Exception as error:
+            # The alarm's error may come out as another: Cython wraps it in a SystemError.
+            if stage.rung and not isinstance(error, StackError):
+                raise stage.error() from error
+            raise
         finally:
             took = time.monotonic() - stage.started
             with self._lock:

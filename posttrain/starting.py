@@ -31,6 +31,7 @@ def engine_settings(recipe: Recipe, model: Path) -> list[EngineSettings]:
             kv_cache_bytes=own.kv_cache_mb << 20,
             seed=recipe.run.seed,
             tensor_parallel=own.tensor_parallel,
+            sleep_mode=own.colocated and recipe.cluster.accelerators > 0,
             port=port,
         )
         for port in ports

@@ -150,9 +150,13 @@ def train(checked: Checked) -> None:
                 policy.wait_ready(limits.start_s)
             with stages.stage("start_generation", limits.start_s):
                 generation.wait_ready(limits.start_s)
+
+        def watch() -> None:
+            gym.check()
+            generation.check()
+
         folder = run_folder(f"posttrain-{os.getpid()}")
         running.callback(partial(shutil.rmtree, folder, ignore_errors=True))
-        folder.mkdir(mode=0o700, parents=True)
         controller = Controller(
             recipe=recipe,
             policy=policy,
@@ -162,7 +166,7 @@ def train(checked: Checked) -> None:
                 name=recipe.environment.agent,
                 deadline_s=limits.call_s,
                 concurrency=recipe.rollouts.concurrency,
-                watch=gym.check,
+                watch=watch,
             ),
             train_rows=checked.train_rows,
             validation_rows=checked.validation_rows,

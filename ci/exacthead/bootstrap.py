@@ -20,7 +20,7 @@ import time
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.errors import HarnessError
 from exacthead.fetch import Pin, fetch_wheel
@@ -38,11 +38,14 @@ _DEADLINE_S = 900.0
 _WHEELS = {"x86_64": "manylinux2014_x86_64.whl", "aarch64": "manylinux2014_aarch64.whl"}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Replace this process by nox in the harness environment; returns only when that is refused.
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by nox in the harness environment.
 
     Args:
         arguments: the repository's root, then nox's own arguments.
+
+    Raises:
+        SystemExit: 2 with a message when the environment cannot be had, 130 when interrupted.
     """
     root = Path(arguments[0])
     try:
@@ -50,10 +53,10 @@ def main(arguments: Sequence[str]) -> int:
         path = harness_path(root)
     except HarnessError as error:
         _say(str(error))
-        return REFUSED
+        raise SystemExit(REFUSED) from None
     except KeyboardInterrupt:
         _say("interrupted; the next call builds the harness environment anew")
-        return INTERRUPTED
+        raise SystemExit(INTERRUPTED) from None
     nox = [str(python), "-I", "-m", "nox", "--noxfile", str(root / "noxfile.py"), *arguments[1:]]
     os.execve(nox[0], nox, {**os.environ, "PATH": path})  # noqa: S606 - no shell is wanted
 
@@ -185,14 +188,18 @@ def _unpack(wheel: bytes, uv: Path) -> None:
 def _build(uv: Path, lock: Path, environment: Path, claim: int) -> None:
     _say("building the harness environment")
     shutil.rmtree(environment, ignore_errors=True)
-    # A virtual environment's interpreter would make one that dies with it.
-    base = getattr(sys, "_base_executable", None) or sys.executable
+    # A virtual environment's own interpreter would make one that dies with it; and started without
+    # a PATH, Python does not know its path.
+    base = getattr(sys, "_base_executable", "") or str(Path("/proc/self/exe").resolve())
     indexes = read_indexes(os.environ)
     variables = indexes.uv_environment()
     python = environment / "bin" / "python"
-    _run([uv, "venv", "--quiet", "--no-project", "--python", base, environment], variables, claim)
-    install = [uv, "pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode"]
-    _run([*install, "--python", python, *indexes.uv_arguments(), lock], variables, claim)
+    create: list[str | Path] = [uv, "venv", "--quiet", "--no-project", "--python", base]
+    create.append(environment)
+    _run(create, variables, claim)
+    install: list[str | Path] = [uv, "pip", "sync", "--quiet", "--require-hashes"]
+    install += ["--compile-bytecode", "--python", python, *indexes.uv_arguments(), lock]
+    _run(install, variables, claim)
 
 
 def _run(command: Sequence[str | Path], variables: Mapping[str, str], claim: int) -> None:
@@ -253,7 +260,8 @@ def _intact(environment: Path, record: Path) -> bool:
 
 
 def _packages(environment: Path) -> list[str]:
-    return sorted(path.name for path in environment.glob("lib/python3*/site-packages/*"))
+    found = environment.glob("lib/python3*/site-packages/[!_]*")
+    return sorted(path.name for path in found)
 
 
 def _read(path: Path) -> bytes:

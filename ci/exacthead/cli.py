@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from exacthead import commands
+from exacthead import commands, upkeep
 from exacthead.config import load
 from exacthead.errors import HarnessError
+from exacthead.stop import end_with_parent, stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-# Exit code for what a person must mend before anything can run.
+# Exit codes for what a person must mend before anything can run, and for an interruption.
 REFUSED = 2
+INTERRUPTED = 130
+_WIDTH = 120
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,26 +30,33 @@ def main(argv: Sequence[str]) -> int:
         0 green, 1 red, 2 refused before anything ran, 130 interrupted.
     """
     arguments = _parser().parse_args(argv)
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    # Paths and metric names are shown as they are: no markup, no emoji, no colouring of numbers.
+    width = None if sys.stdout.isatty() else _WIDTH
+    console = Console(width=width, markup=False, highlight=False, emoji=False)
     try:
-        harness = load(Path.cwd())
-        code: int = arguments.run(harness, arguments, console)
+        with stoppable():
+            end_with_parent()
+            code: int = arguments.run(load(Path.cwd()), arguments, console)
     except HarnessError as error:
-        sys.stdout.flush()
-        print(f"exacthead: {error}", file=sys.stderr, flush=True)
-        return REFUSED
+        return _end(str(error), REFUSED)
     except KeyboardInterrupt:
-        print("exacthead: interrupted before anything ran", file=sys.stderr, flush=True)
-        return 130
+        return _end("interrupted; nothing half-built is left", INTERRUPTED)
+    return code
+
+
+def _end(words: str, code: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"exacthead: {words}\n")
+    sys.stderr.flush()
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="exacthead", description=__doc__)
+    parser = argparse.ArgumentParser(prog="exacthead", description=__doc__, allow_abbrev=False)
     subparsers = parser.add_subparsers(dest="command", required=True)
 
-    def command(name: str, function: object, words: str) -> argparse.ArgumentParser:
-        added = subparsers.add_parser(name, help=words, description=words)
+    def command(name: str, function: Callable[..., int], words: str) -> argparse.ArgumentParser:
+        added = subparsers.add_parser(name, help=words, description=words, allow_abbrev=False)
         added.set_defaults(run=function)
         return added
 
@@ -66,24 +76,21 @@ def _parser() -> argparse.ArgumentParser:
     again = command("reproduce", commands.reproduce, "Run one item of an earlier run again.")
     again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
 
-    workers = command("workers", commands.workers, "Build workers, or look at them.")
+    workers = command("workers", upkeep.workers, "Build workers, or look at them.")
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
     workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
     what = workers.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="the workers in the store")
     what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
     what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
-    what.add_argument("--repair", action="store_true", help="rebuild the damaged ones")
+    what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
     what.add_argument("--gc", metavar="GB", type=float, help="least recently used ones go")
 
-    lock = command("lock", commands.lock, "Write the lock of each worker and flavour.")
+    lock = command("lock", upkeep.lock, "Write the lock of each worker and flavour.")
     lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
     lock.add_argument("--check", action="store_true", help="only say which are stale")
     lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
 
-    lint = command("lint", commands.lint, "Formatting, rules, types, shell scripts, locks.")
+    lint = command("lint", upkeep.lint, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
-
-    command("ci", commands.ci, "Print the sessions that harness.toml lists under [ci].")
     return parser
-

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from exacthead import junit
 from exacthead.contracts import junit as contract_junit
-from exacthead.contracts.evaluate import evaluate, write_json
+from exacthead.contracts import series
+from exacthead.contracts.evaluate import evaluate, not_run, write_json
 from exacthead.contracts.load import load
 from exacthead.contracts.table import markdown_table
 from exacthead.junit import Case
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from exacthead.junit import Totals
     from exacthead.plan import Item
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
@@ -32,10 +35,25 @@ def conclude(
     outcome: ItemOutcome,
     properties: Mapping[str, str],
 ) -> ItemResult:
-    """The item's result, with its JUnit file written whatever happened."""
+    """The item's result, with its JUnit file written whatever happened.
+
+    Args:
+        root: the checkout that ran; contracts are read there.
+        item: what was planned.
+        request: what was asked of this machine.
+        outcome: how its process ended, or that it never started.
+        properties: what the JUnit file says of how its results came about.
+    """
     if item.kind == "leg":
         return _leg(root, item, request, outcome, properties)
     return _suite(item, request, outcome, properties)
+
+
+def counts(totals: Totals) -> str:
+    """Test cases in the words that dashboards look for: ``3 passed, 0 failed, 1 skipped``."""
+    failed = totals.failures + totals.errors
+    passed = totals.tests - failed - totals.skipped
+    return f"{passed} passed, {failed} failed, {totals.skipped} skipped"
 
 
 def _leg(
@@ -46,8 +64,13 @@ def _leg(
     properties: Mapping[str, str],
 ) -> ItemResult:
     script = outcome.verdict
-    reason = None if script.kind is Kind.PASSED else f"the leg {script.kind}: {script.reason}"
-    checked = evaluate(load(root / item.contract), request.folder.metrics, reason_if_missing=reason)
+    contract = load(root / item.contract)
+    if script.kind is Kind.NOT_RUN:
+        checked = not_run(contract, script.reason)
+    else:
+        passed = script.kind is Kind.PASSED
+        reason = None if passed else f"the leg {script.kind}: {script.reason}"
+        checked = evaluate(contract, request.folder.metrics, reason_if_missing=reason)
     write_json(checked, request.folder.contract)
     # The script's own end is a case too: a red script with a green contract must show as red.
     cases = [
@@ -55,13 +78,11 @@ def _leg(
         *contract_junit.cases(checked, item.id),
     ]
     junit.write_cases(request.folder.junit, item.id, cases, properties)
-    result = plain_result(request, outcome)
-    verdict = checked.verdict if script.kind is Kind.PASSED else script
-    return result.model_copy(
+    return plain_result(request, outcome).model_copy(
         update={
-            "verdict": verdict,
+            "verdict": checked.verdict if script.kind is Kind.PASSED else script,
             "details": (markdown_table(checked),),
-            "stages": _stages(request),
+            "stages": stages(request.folder.metrics),
         }
     )
 
@@ -69,34 +90,48 @@ def _leg(
 def _suite(
     item: Item, request: ItemRequest, outcome: ItemOutcome, properties: Mapping[str, str]
 ) -> ItemResult:
-    result = plain_result(request, outcome)
-    verdict = outcome.verdict
-    if outcome.returncode == _NOTHING_COLLECTED:
-        verdict = Verdict(Kind.FAILED, "no tests ran: the suite selects nothing")
     written = request.folder.path / "pytest.xml"
-    if not written.exists():
-        if verdict.kind is Kind.PASSED:
-            verdict = Verdict(Kind.FAILED, "pytest ended well but left no JUnit file")
+    end = request.folder.path / "end.xml"
+    # A suite that never started has no file to miss: its one case says what became of it.
+    sources = [written] if written.exists() or outcome.verdict.kind is Kind.PASSED else []
+    junit.write_cases(end, item.id, [], properties)
+    totals = junit.merge([*sources, end], request.folder.junit)
+    verdict = _suite_verdict(outcome, totals)
+    if not verdict.green and not (totals.failures or totals.errors):
+        # No test is to blame (a crash, a leftover, nothing selected), and yet the file must be red.
         case = Case(item.id, "the suite", outcome.seconds, verdict)
-        junit.write_cases(request.folder.junit, item.id, [case], properties)
-        return result.model_copy(update={"verdict": verdict})
-    totals = junit.merge([written], request.folder.junit)
-    passed = totals.tests - totals.failures - totals.errors - totals.skipped
-    counts = (
-        f"{passed} passed, {totals.failures + totals.errors} failed, {totals.skipped} skipped"
+        junit.write_cases(end, item.id, [case], properties)
+        totals = junit.merge([*sources, end], request.folder.junit)
+    return plain_result(request, outcome).model_copy(
+        update={"verdict": verdict, "details": (counts(totals),)}
     )
-    if verdict.kind is Kind.PASSED and (not passed or totals.broken):
-        verdict = Verdict(Kind.FAILED, f"not green: {counts}, broken files: {totals.broken}")
-    return result.model_copy(update={"verdict": verdict, "details": (counts,)})
 
 
-def _stages(request: ItemRequest) -> dict[str, float]:
-    """Seconds by stage from the last recorded ``timing/...`` metrics."""
-    from exacthead.contracts import series
+def _suite_verdict(outcome: ItemOutcome, totals: Totals) -> Verdict:
+    if outcome.returncode == _NOTHING_COLLECTED:
+        return Verdict(Kind.FAILED, "no tests ran: the suite selects nothing")
+    if outcome.verdict.kind is not Kind.PASSED:
+        return outcome.verdict
+    if totals.broken:
+        return Verdict(
+            Kind.FAILED, "pytest ended well, but its JUnit file is missing or cannot be read"
+        )
+    if totals.failures or totals.errors:
+        return Verdict(Kind.FAILED, f"pytest ended well, but its JUnit file says {counts(totals)}")
+    if totals.tests == totals.skipped:
+        return Verdict(Kind.FAILED, f"no test passed: {counts(totals)}")
+    return outcome.verdict
 
-    recording = series.read(request.folder.metrics)
+
+def stages(metrics: Path) -> dict[str, float]:
+    """Seconds by stage: the last recorded value of each finite ``timing/...`` metric."""
+    recorded = series.read(metrics).metrics.series
+    last = {name: points[-1].value for name, points in recorded.items()}
     return {
-        name.removeprefix("timing/"): float(points[-1].value)
-        for name, points in recording.metrics.series.items()
-        if name.startswith("timing/") and isinstance(points[-1].value, int | float)
+        name.removeprefix("timing/"): float(value)
+        for name, value in last.items()
+        if name.startswith("timing/")
+        and isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from exacthead import machine
 from exacthead.bootstrap import cache_folder
 from exacthead.workers.index import read_indexes
 from exacthead.workers.resolve import build_supplies, resolve
@@ -27,31 +28,50 @@ def open_store(root: Path) -> Store:
     return Store(cache_folder(root) / "workers")
 
 
+def check_machine(harness: Harness, names: Iterable[str], flavour: str, store: Store) -> None:
+    """Refuse a machine that lacks something for the named workers; all of it is said at once."""
+    there = {name for each in store.list() if each.state == "ready" for name in each.names}
+    machine.check(machine.needs(harness, names, flavour, store.layout.root, there))
+
+
 def resolve_all(harness: Harness, names: Iterable[str], flavour: str) -> dict[str, Spec]:
-    """The spec of each named worker, by name; a missing or stale lock is an error."""
+    """The spec of each named worker, in the given order; a missing or stale lock is an error."""
     indexes = read_indexes(os.environ)
-    return {name: resolve(harness, name, flavour, indexes=indexes) for name in sorted(set(names))}
+    distinct = dict.fromkeys(names)
+    return {name: resolve(harness, name, flavour, indexes=indexes) for name in distinct}
 
 
 @contextmanager
 def ready(
-    harness: Harness, specs: dict[str, Spec], say: Callable[[str], None]
+    harness: Harness, specs: dict[str, Spec], store: Store, say: Callable[[str], None]
 ) -> Iterator[dict[str, Built]]:
     """Build what is not ready, one worker after the other, and mark all as in use meanwhile."""
-    store = open_store(harness.root)
     indexes = read_indexes(os.environ)
     built = {}
     with ExitStack() as in_use:
         for name, spec in specs.items():
+
+            def progress(stage: str, name: str = name) -> None:
+                say(f"worker {name}: {stage}")
+
             worker = store.ensure(
                 spec,
                 deadline_s=BUILD_DEADLINE_S,
-                progress=lambda stage, name=name: say(f"worker {name}: {stage}"),
+                progress=progress,
                 **build_supplies(harness, spec, indexes),
             )
             if not spec.provided:
                 in_use.enter_context(store.using(worker.key, "a run"))
-            how = "provided" if spec.provided else "reused" if worker.reused else "built"
-            say(f"worker {name}: {how} {worker.key[:12]} in {worker.timings['total']:.2f} s")
+            say(
+                f"worker {name}: {how(spec, worker)} {worker.key[:12]}"
+                f" in {worker.timings['total']:.2f} s"
+            )
             built[name] = worker
         yield built
+
+
+def how(spec: Spec, worker: Built) -> Literal["built", "reused", "provided"]:
+    """How a worker came about in this call, in one word."""
+    if spec.provided:
+        return "provided"
+    return "reused" if worker.reused else "built"

@@ -1,4 +1,4 @@
-"""Fetch one pinned wheel from where pip and uv would, and check its digest. Standard library only."""
+"""Fetch one pinned wheel from where pip and uv would, by its digest. Standard library only."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fetch_wheel(pin: Pin, indexes: Indexes, default_index: str | None) -> bytes:
         raise HarnessError(
             str(pin),
             "no package index is configured, and this Python has no pip to ask for its default",
-            "set PIP_INDEX_URL to a simple index, or put uv on PATH, or apt-get install python3-pip",
+            "set PIP_INDEX_URL to a simple index, put uv on PATH, or apt-get install python3-pip",
         )
     raise HarnessError(
         str(pin),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,16 @@ from exacthead.errors import HarnessError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# A git hook sets these; they would make git look at another repository than the folder's own.
+_ELSEWHERE = frozenset(
+    {
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX"),
+    }
+)
+# Whatever the user's own settings say of untracked files and submodules.
+_STATUS = ("status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none")
 
 
 @dataclass(frozen=True)
@@ -28,20 +39,48 @@ class Head:
 
 
 def git(root: Path, *args: str) -> str:
-    """Run git in ``root`` and return its standard output, stripped; errors keep git's own words."""
-    done = subprocess.run(
-        ["git", "-C", str(root), *args], capture_output=True, text=True, check=False
-    )
+    """Run git in ``root`` and return its standard output without the line end.
+
+    Raises:
+        HarnessError: git is not there or failed, in its own words.
+    """
+    asked = f"git {' '.join(args)} in {root}"
+    environment = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *args],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError:
+        raise HarnessError(asked, "no git on PATH", "apt-get install git") from None
     if done.returncode != 0:
         raise HarnessError(
-            f"git {' '.join(args)} in {root}",
+            asked,
             done.stderr.strip() or f"exit code {done.returncode}",
             "run inside a git checkout that has at least one commit",
         )
-    return done.stdout.strip()
+    return done.stdout.rstrip("\n")
 
 
 def read_head(root: Path) -> Head:
     """Read the head of the checkout at ``root``."""
     commit, tree = git(root, "rev-parse", "HEAD", "HEAD^{tree}").split()
-    return Head(commit=commit, tree=tree, dirty=bool(git(root, "status", "--porcelain")))
+    return Head(commit=commit, tree=tree, dirty=bool(git(root, *_STATUS)))
+
+
+def read_changes(root: Path) -> str:
+    """What makes a checkout dirty, as text: git's list of paths, then the tracked differences."""
+    listed = git(root, *_STATUS)
+    if not listed:
+        return ""
+    difference = git(root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
+    return f"{listed}\n\n{difference}\n"
+
+
+def changed_paths(changes: str) -> list[str]:
+    """The paths that :func:`read_changes` listed."""
+    return [line[3:] for line in changes.split("\n\n", 1)[0].splitlines()]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from exacthead.bootstrap import cache_folder
+from exacthead.head import git
+from exacthead.workers.lock import check_locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +17,8 @@ if TYPE_CHECKING:
 
     from exacthead.config import Harness
 
-SHFMT = ("shfmt", "--indent", "4")
+SHFMT = ("shfmt", "--indent", "4", "--case-indent")
+_SHEBANG = re.compile(rb"#!\s*(/usr)?/bin/(env\s+(-S\s+)?)?(ba|da)?sh\b")
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,9 @@ class Finding:
     output: str
 
 
-def lint(harness: Harness, bin_folder: Path, *, fix: bool, say: Callable[[str], None]) -> list[Finding]:
+def lint(
+    harness: Harness, bin_folder: Path, *, fix: bool, say: Callable[[str], None]
+) -> list[Finding]:
     """Run every check, also after one has failed, and return those that found something.
 
     Args:
@@ -32,20 +40,21 @@ def lint(harness: Harness, bin_folder: Path, *, fix: bool, say: Callable[[str], 
         fix: let ruff and shfmt mend what is safe before they check.
         say: called with one line a check.
     """
-    from exacthead.workers.lock import check_locks
-
     root = harness.root
     scripts = shell_scripts(root)
     if fix:
-        for command in (("ruff", "check", "--fix", "--quiet", "."), ("ruff", "format", "--quiet", "."), (*SHFMT, "--write", *scripts)):
-            _run(root, bin_folder, command)
+        _run(root, bin_folder, ("ruff", "check", "--fix", "--quiet", "."))
+        _run(root, bin_folder, ("ruff", "format", "--quiet", "."))
+        if scripts:
+            _run(root, bin_folder, (*SHFMT, "--write", *scripts))
     checks: dict[str, tuple[str, ...]] = {
         "ruff rules": ("ruff", "check", "--no-cache", "."),
         "ruff format": ("ruff", "format", "--no-cache", "--diff", "."),
-        "types": ("mypy", "--cache-dir", ".cache/mypy"),
-        "shellcheck": ("shellcheck", "--external-sources", *scripts),
-        "shfmt": (*SHFMT, "--diff", *scripts),
+        "types": ("mypy", "--cache-dir", str(cache_folder(root) / "mypy")),
     }
+    if scripts:
+        checks["shellcheck"] = ("shellcheck", "--external-sources", *scripts)
+        checks["shfmt"] = (*SHFMT, "--diff", *scripts)
     findings = []
     for name, command in checks.items():
         output = _run(root, bin_folder, command)
@@ -60,11 +69,10 @@ def lint(harness: Harness, bin_folder: Path, *, fix: bool, say: Callable[[str], 
 
 
 def shell_scripts(root: Path) -> tuple[str, ...]:
-    """Tracked or new files that end in .sh or start with a shell's shebang, relative to ``root``."""
-    from exacthead.head import git
-
-    listed = git(root, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
-    return tuple(name for name in listed if _is_shell(root / name))
+    """Tracked and new files that end in .sh or have a shell's shebang, relative to ``root``."""
+    # NUL between names: git quotes odd ones otherwise.
+    listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return tuple(sorted({name for name in listed.split("\0") if name and _is_shell(root / name)}))
 
 
 def _is_shell(path: Path) -> bool:
@@ -74,7 +82,7 @@ def _is_shell(path: Path) -> bool:
         return True
     with path.open("rb") as file:
         first = file.readline(80)
-    return first.startswith(b"#!") and first.rstrip().endswith((b"/sh", b"bash", b" sh"))
+    return _SHEBANG.match(first) is not None
 
 
 def _run(root: Path, bin_folder: Path, command: tuple[str, ...]) -> str | None:

@@ -7,18 +7,29 @@ import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psutil
 
 from exacthead.config import Runner
 from exacthead.errors import HarnessError
+from exacthead.workers.interpreter import find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from exacthead.config import Harness, Job, Worker
+
+# Free space that is asked for, in GB of 10^9 bytes: for one run, for a worker that is not built
+# yet, for one with torch (measured: 6.7 GB on an empty cache of uv), and for each further one with
+# torch, most of which is hard links.
+_RUN_GB = 1.0
+_LIGHT_GB = 0.5
+_HEAVY_GB = 8.0
+_MORE_GB = 2.0
+
 
 @dataclass(frozen=True)
 class Need:
@@ -44,48 +55,44 @@ def check(needs: Iterable[Need]) -> None:
         )
 
 
-def needs(harness: Harness, workers: Iterable[str], cache: Path, disk_gb: float) -> list[Need]:
+def needs(
+    harness: Harness, workers: Iterable[str], flavour: str, cache: Path, ready: Collection[str]
+) -> list[Need]:
     """What building and running ``workers`` needs: git, disk, libraries, an interpreter of each.
 
     Args:
         harness: the repository's declarations.
         workers: names of the workers that will be used.
-        cache: the folder they are built in, whose file system needs ``disk_gb`` GB.
-        disk_gb: free space asked for, in GB of 10^9 bytes.
+        flavour: of the workers.
+        cache: the folder they are built in.
+        ready: names of workers that need no more disk.
     """
-    from exacthead.workers.interpreter import find
-
-    wanted = [harness.worker(name) for name in sorted(set(workers))]
+    names = sorted(set(workers))
+    wanted = {name: harness.worker(name) for name in names}
+    built = {name: worker for name, worker in wanted.items() if worker.provided is None}
+    missing = [worker for name, worker in built.items() if name not in ready]
+    disk_gb = _disk_gb(missing, flavour)
     found = [
         Need("git", _absent("git"), "apt-get install git"),
-        Need(f"{disk_gb:g} GB of disk", lambda: _disk(cache, disk_gb), f"free space at {cache}"),
+        Need("bash", _absent("bash"), "apt-get install bash"),
+        Need(f"{disk_gb:g} GB of disk", partial(_disk, cache, disk_gb), f"free space at {cache}"),
     ]
-    if any("vllm" in package for worker in wanted for package in _requirements(worker)):
-        found.append(
-            Need("libnuma.so.1 (vLLM on CPU)", _no_library, "apt-get install libnuma1")
+    if built:
+        found.append(Need("uv", _absent("uv"), "call ./noxw, which brings its own, or install uv"))
+    if flavour == "cpu" and any(_has(worker, flavour, "vllm") for worker in wanted.values()):
+        found.append(Need("libnuma.so.1 (vLLM on CPU)", _no_libnuma, "apt-get install libnuma1"))
+    found += [
+        Need(
+            f"Python {floor or minor}",
+            partial(_no_interpreter, minor, floor, below=below),
+            f"`uv python install {minor}`, pyenv, or apt-get install python{minor} where"
+            " the Debian release has it",
         )
-
-    def interpreter(minor: str, floor: str | None, below: bool) -> Callable[[], str | None]:
-        def problem() -> str | None:
-            try:
-                find(minor, floor, below_floor_allowed=below)
-            except HarnessError as error:
-                return error.found
-            return None
-
-        return problem
-
-    for minor, floor, below in sorted(
-        {(w.python, w.patch_floor or "", w.below_patch_floor) for w in wanted if not w.provided}
-    ):
-        found.append(
-            Need(
-                f"Python {floor or minor}",
-                interpreter(minor, floor or None, below),
-                f"`uv python install {minor}`, pyenv, or apt-get install python{minor} where"
-                " the Debian release has it",
-            )
+        for minor, floor, below in dict.fromkeys(
+            (worker.python, worker.patch_floor, worker.below_patch_floor)
+            for worker in built.values()
         )
+    ]
     return found
 
 
@@ -130,6 +137,12 @@ def _absent(program: str) -> Callable[[], str | None]:
     return lambda: None if shutil.which(program) else f"no {program} on PATH"
 
 
+def _disk_gb(missing: Collection[Worker], flavour: str) -> float:
+    heavy = sum(_has(worker, flavour, "torch", "vllm") for worker in missing)
+    torches = _HEAVY_GB + (heavy - 1) * _MORE_GB if heavy else 0.0
+    return _RUN_GB + torches + (len(missing) - heavy) * _LIGHT_GB
+
+
 def _disk(folder: Path, wanted_gb: float) -> str | None:
     there = folder
     while not there.exists():
@@ -138,7 +151,7 @@ def _disk(folder: Path, wanted_gb: float) -> str | None:
     return None if free >= wanted_gb else f"{free:.1f} GB free at {there}"
 
 
-def _no_library() -> str | None:
+def _no_libnuma() -> str | None:
     try:
         ctypes.CDLL("libnuma.so.1")
     except OSError as error:
@@ -146,6 +159,17 @@ def _no_library() -> str | None:
     return None
 
 
-def _requirements(worker: Worker) -> list[str]:
-    flavours = [r for flavour in worker.flavours.values() for r in flavour.requirements]
-    return [*worker.requirements, *flavours]
+def _no_interpreter(minor: str, floor: str | None, *, below: bool) -> str | None:
+    try:
+        find(minor, floor, below_floor_allowed=below)
+    except HarnessError as error:
+        return error.found
+    return None
+
+
+def _has(worker: Worker, flavour: str, *projects: str) -> bool:
+    """Whether a requirement of the worker begins with one of the projects' names."""
+    added = [table.requirements for name, table in worker.flavours.items() if name == flavour]
+    return any(
+        line.startswith(projects) for lines in (worker.requirements, *added) for line in lines
+    )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+SYSTEM = Path("/etc/pip.conf")
 _DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 KEYS = ("index-url", "extra-index-url", "find-links", "no-index", "cert")
 
@@ -36,14 +37,17 @@ class PipConfig:
     cert: str | None = None
 
 
-def read_pip_config(environ: Mapping[str, str], prefix: str = sys.prefix) -> PipConfig:
+def read_pip_config(
+    environ: Mapping[str, str], prefix: str = sys.prefix, system: Path = SYSTEM
+) -> PipConfig:
     """Merge pip's configuration files and variables.
 
     Args:
         environ: the environment to read ``PIP_*``, ``HOME`` and ``XDG_*`` from.
         prefix: the Python prefix whose ``pip.conf`` counts.
+        system: the file that speaks for the whole machine.
     """
-    found = [_read(path) for path in config_files(environ, prefix)]
+    found = [_read(path) for path in config_files(environ, prefix, system)]
     # A command's own section outranks [global] over all files, however weak its file is.
     values = {
         key: sections[section][key]
@@ -64,7 +68,7 @@ def read_pip_config(environ: Mapping[str, str], prefix: str = sys.prefix) -> Pip
     )
 
 
-def config_files(environ: Mapping[str, str], prefix: str) -> Iterator[Path]:
+def config_files(environ: Mapping[str, str], prefix: str, system: Path = SYSTEM) -> Iterator[Path]:
     """The files that pip reads, weakest first; those that do not exist are left out."""
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
@@ -74,7 +78,7 @@ def config_files(environ: Mapping[str, str], prefix: str) -> Iterator[Path]:
     shared = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
     candidates = [
         *(Path(folder) / "pip" / "pip.conf" for folder in reversed(shared)),
-        Path("/etc/pip.conf"),
+        system,
         home / ".pip" / "pip.conf",
         config_home / "pip" / "pip.conf",
         Path(prefix) / "pip.conf",
@@ -105,7 +109,8 @@ def default_index(prefix: str = sys.base_prefix) -> str | None:
     ]
     for path in ["", *map(str, wheels)]:
         done = subprocess.run(
-            [sys.executable, "-c", _DEFAULT_INDEX],
+            # An interpreter that was started without a PATH does not know where it is.
+            [sys.executable or "/proc/self/exe", "-c", _DEFAULT_INDEX],
             env={"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "PATH": os.environ.get("PATH", "")},
             capture_output=True,
             text=True,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
+from exacthead.head import Head
+from exacthead.request import python_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from exacthead.config import Harness
-    from exacthead.head import Head
     from exacthead.workers.spec import Spec
 
 # Order of iteration and hash seeds are part of a plan, so that a replay meets the same ones.
@@ -94,35 +97,48 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read a plan.json; a digest that does not match its content is an error."""
-    from exacthead.head import Head
-
-    data = json.loads(path.read_text(encoding="utf-8"))
-    digest = data.pop("digest")
-    items = tuple(
-        Item(**{**item, "command": tuple(item["command"])}) for item in data.pop("items")
-    )
-    plan = Plan(
-        **{**data, "head": Head(**data["head"]), "items": items, "notes": tuple(data["notes"])}
-    )
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        digest = str(data.pop("digest"))
+        items = tuple(
+            Item(**{**item, "command": tuple(item["command"])}) for item in data.pop("items")
+        )
+        plan = Plan(
+            **{**data, "head": Head(**data["head"]), "items": items, "notes": tuple(data["notes"])}
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HarnessError(
+            f"the plan {path}",
+            f"not one of this harness: {type(error).__name__}: {error}",
+            "name a folder that a run of this harness has written",
+        ) from error
     if plan.digest != digest:
         raise HarnessError(
-            f"the plan {path}", f"digest {plan.digest[:12]}, recorded {digest[:12]}", "plan again"
+            f"the plan {path}",
+            f"its content has digest {plan.digest[:12]}, it says {digest[:12]}",
+            "it was changed after the run; plan again",
         )
     return plan
 
 
 def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tuple[Item, ...]:
-    """The legs of a job (all, or the named ones) in the order that harness.toml gives."""
+    """The legs of a job (all, or the named ones) in the order that harness.toml gives.
+
+    Raises:
+        HarnessError: an unknown job or leg, no script, or a contract that is missing or not valid.
+    """
     job = harness.job(job_name)
-    chosen = list(legs) or list(job.legs)
+    chosen = tuple(dict.fromkeys(legs)) or tuple(job.legs)
     for leg in chosen:
         if leg not in job.legs:
             raise HarnessError(
                 f"leg {leg!r} of job {job_name!r}", "no such leg", nearest(leg, job.legs)
             )
-    for path in (job.script, job.contract):
-        if not (harness.root / path).is_file():
-            raise HarnessError(f"job {job_name!r}", f"no file {path}", "restore it or mend the job")
+    if not (harness.root / job.script).is_file():
+        raise HarnessError(
+            f"job {job_name!r}", f"no file {job.script}", "restore it or mend the job"
+        )
+    load_contract(harness.root / job.contract)  # a broken one must not be found after the run
     return tuple(
         Item(
             id=f"{job_name}.{leg}",
@@ -140,7 +156,7 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
 def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]:
     """The suites (all, or the named ones); a listed path that is gone is an error that names it."""
     items = []
-    for name in list(names) or list(harness.suites):
+    for name in tuple(dict.fromkeys(names)) or tuple(harness.suites):
         suite = harness.suite(name)
         gone = [path for path in suite.paths if not (harness.root / path).exists()]
         if gone:
@@ -163,18 +179,29 @@ def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]
     return tuple(items)
 
 
-def make_plan(  # noqa: PLR0913
+def worker_names(items: Iterable[Item]) -> list[str]:
+    """The names of the workers that ``items`` use, sorted."""
+    return sorted({name for item in items for name in item.workers.values()})
+
+
+def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
     head: Head,
     items: tuple[Item, ...],
-    specs: dict[str, Spec],
+    specs: Mapping[str, Spec],
     *,
     runner: str,
     flavour: str,
     invocation: str,
 ) -> Plan:
-    """Join what was selected with the keys of the workers it needs."""
+    """Join what was selected with the keys of the workers it needs.
+
+    Raises:
+        HarnessError: nothing is selected, or two workers of one item disagree on a variable.
+    """
     if not items:
         raise HarnessError("a plan", "nothing is selected", "name at least one job or suite")
+    for item in items:
+        _check_environment(item, specs)
     notes = tuple(note for _, spec in sorted(specs.items()) for note in spec.notes)
     return Plan(
         head=head,
@@ -185,3 +212,25 @@ def make_plan(  # noqa: PLR0913
         notes=notes,
         invocation=invocation,
     )
+
+
+def _check_environment(item: Item, specs: Mapping[str, Spec]) -> None:
+    """Refuse an item in which one variable would have two values: neither could win."""
+    variables = Counter(map(python_variable, item.workers))
+    shared = [role for role in item.workers if variables[python_variable(role)] > 1]
+    if shared:
+        raise HarnessError(
+            f"the roles of item {item.id!r}",
+            f"{' and '.join(map(repr, shared))} would both be {python_variable(shared[0])}",
+            "rename one of them",
+        )
+    said: dict[str, tuple[str, str]] = {}
+    for worker in sorted(set(item.workers.values())):
+        for name, value in specs[worker].environment:
+            other, before = said.setdefault(name, (worker, value))
+            if before != value and name not in item.environment:
+                raise HarnessError(
+                    f"the environment of item {item.id!r}",
+                    f"{name} is {before!r} in worker {other!r}, {value!r} in worker {worker!r}",
+                    "set it in the leg's own environment, or make the workers agree",
+                )

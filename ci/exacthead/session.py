@@ -1,35 +1,45 @@
-"""Running a plan: workers, then every item in isolation, then one summary for all readers."""
+"""Running a plan: a run folder, workers, every item in isolation, one summary for all readers."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from exacthead import junit
-from exacthead.conclude import conclude
+from exacthead.conclude import conclude, counts
 from exacthead.equip import ready
-from exacthead.runs.execute import Execution, exit_code
+from exacthead.errors import HarnessError
+from exacthead.evidence import evidence
+from exacthead.head import read_changes
+from exacthead.prefix import Prefixed
+from exacthead.request import make_request
+from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
-from exacthead.runs.folder import RunFolder
+from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
-from exacthead.runs.item import ItemRequest
-from exacthead.runs.provenance import WorkerUse, gather
 from exacthead.runs.render import markdown, show
 from exacthead.runs.summary import summarize
-from exacthead.workers.lock import lock_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
 
     from exacthead.config import Harness
     from exacthead.plan import Item, Plan
-    from exacthead.runs.item import ItemOutcome
+    from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
     from exacthead.workers.spec import Spec
-    from exacthead.workers.store import Built
+    from exacthead.workers.store import Built, Store
+
+RED = 1
+# In the folder of a run whose checkout was dirty: what was changed.
+CHANGES = "changes.diff"
 
 
 @dataclass(frozen=True)
@@ -40,89 +50,86 @@ class Session:
         harness: the declarations of the checkout that is run.
         plan: what is run.
         specs: the specs of its workers, by name.
+        store: where its workers are or will be.
         console: where progress and summary go.
-        runs: the folder of all runs, when it is not the checkout's own.
+        runs: the folder of all runs.
+        remarks: what every item's report must say (a difference from the run that it repeats).
     """
 
     harness: Harness
     plan: Plan
-    specs: dict[str, Spec]
+    specs: Mapping[str, Spec]
+    store: Store
     console: Console
-    runs: Path | None = None
+    runs: Path
+    remarks: tuple[str, ...] = ()
+    _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
 
     def run(self) -> int:
         """Build, run and report; returns the process's exit code."""
-        with ready(self.harness, self.specs, self.say) as workers:
-            runs = self.runs or self.harness.root / "runs"
-            folder = RunFolder.create(runs, self.plan.as_data(), str(self.plan.head))
-            folder.write_provenance(self._provenance(workers))
-            self.say(f"run folder {folder.path}")
-            requests = [self._request(item, workers, folder) for item in self.plan.items]
-            with Interrupts() as interrupts:
-                execution = Execution(
-                    folder, interrupts, conclude=self._conclude, echo=self._echo
-                )
-                state, results = execution.run(requests)
-            summary = summarize(state, results, folder.read_provenance(), folder.path)
-            write_text(folder.summary, markdown(summary))
-            self._merge_junit(folder, requests)
-            show(summary, self.console)
-            return exit_code(state)
+        folder = RunFolder.create(self.runs, self.plan.as_data(), str(self.plan.head))
+        self.say(f"run folder {folder.path}")
+        try:
+            return self._run(folder)
+        except HarnessError as error:
+            # Something has begun, so this is red and no refusal; most often the disk is full.
+            self.say(str(error))
+            return RED
 
     def say(self, line: str) -> None:
         """One line of progress."""
-        self.console.print(f"exacthead: {line}", markup=False, highlight=False, soft_wrap=True)
+        self.console.out(f"exacthead: {line}")
 
-    def _echo(self, item_id: str, text: str) -> None:
-        for line in text.splitlines():
-            sys.stdout.write(f"{item_id} | {line}\n")
-        sys.stdout.flush()
+    def _run(self, folder: RunFolder) -> int:
+        with ExitStack() as held:
+            try:
+                if self.plan.head.dirty:
+                    write_text(folder.path / CHANGES, read_changes(self.harness.root))
+                workers = held.enter_context(
+                    ready(self.harness, dict(self.specs), self.store, self.say)
+                )
+                interrupts = held.enter_context(Interrupts())
+            except KeyboardInterrupt:
+                reason = "interrupted while its workers were made ready"
+                return self._none_ran(folder, State.INTERRUPTED, reason)
+            except HarnessError as error:
+                self.say(str(error))
+                return self._none_ran(folder, State.FAILED, str(error))
+            folder.write_provenance(evidence(self.harness, self.plan, self.specs, workers))
+            requests = self._requests(folder, workers)
+            execution = Execution(
+                folder, interrupts, conclude=self._conclude, echo=self._prefixed.write
+            )
+            return self._report(folder, *execution.run(requests))
 
-    def _request(self, item: Item, workers: dict[str, Built], folder: RunFolder) -> ItemRequest:
-        """The item with its placeholders filled and its workers' interpreters named."""
-        into = folder.item(item.id)
-        pythons = {role: str(workers[name].python) for role, name in item.workers.items()}
-        filled = {f"{{python:{role}}}": python for role, python in pythons.items()}
-        filled["{folder}"] = str(into.path)
-        command = []
-        for word in item.command:
-            for placeholder, value in filled.items():
-                word = word.replace(placeholder, value)  # noqa: PLW2901
-            command.append(word)
-        root = self.harness.root
-        declared = {
-            name: value for spec in self._specs_of(item) for name, value in spec.environment
-        }
-        return ItemRequest(
-            item_id=item.id,
-            command=tuple(command),
-            cwd=root,
-            folder=into,
-            timeout_s=item.timeout_s,
-            environment={
-                **declared,
-                **item.environment,
-                "EXACTHEAD_SEED": str(item.seed),
-                "PYTHONHASHSEED": str(item.seed),
-                "EXACTHEAD_ITEM_DIR": str(into.path),
-                **{
-                    f"EXACTHEAD_PYTHON_{role.upper().replace('-', '_')}": python
-                    for role, python in pythons.items()
-                },
-            },
-            pythonpath=tuple((root / path).resolve() for path in self.harness.project.pythonpath),
-        )
+    def _none_ran(self, folder: RunFolder, state: State, reason: str) -> int:
+        """Every item gets its verdict and files also when there was no worker to run it in."""
+        folder.write_provenance(evidence(self.harness, self.plan, self.specs, {}))
+        results = []
+        for request in self._requests(folder, {}):
+            result = self._conclude(request, not_run(request, reason))
+            request.folder.write_result(result)
+            results.append(result)
+        folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
+        return self._report(folder, state, results)
 
-    def _specs_of(self, item: Item) -> list[Spec]:
-        return [self.specs[name] for name in sorted(set(item.workers.values()))]
+    def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
+        pythons = {name: worker.python for name, worker in workers.items()}
+        return [
+            make_request(self.harness, item, self.specs, pythons, folder.item(item.id))
+            for item in self.plan.items
+        ]
 
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
+        self._prefixed.finish(request.item_id)
         item = self.plan.item(request.item_id)
-        run = request.folder.path.parent.parent
         result = conclude(self.harness.root, item, request, outcome, self._properties(item))
-        line = f"./noxw -s reproduce -- {_relative(run, self.harness.root)}/{item.id}"
         return result.model_copy(
-            update={"reproduction": line, "workers": tuple(sorted(set(item.workers.values())))}
+            update={
+                "reproduction": self._reproduction(request),
+                "workers": tuple(sorted(set(item.workers.values()))),
+                "notes": (*self.remarks, *result.notes),
+            }
         )
 
     def _properties(self, item: Item) -> dict[str, str]:
@@ -130,37 +137,33 @@ class Session:
         keys = {f"worker:{role}": self.plan.keys[name] for role, name in item.workers.items()}
         return {"head": str(self.plan.head), "seed": str(item.seed), **keys}
 
-    def _provenance(self, workers: dict[str, Built]) -> object:
-        harness = self.harness
-        uses = [
-            WorkerUse(
-                name=name,
-                key=worker.key,
-                flavour=self.plan.flavour,
-                interpreter=f"{self.specs[name].interpreter.implementation}"
-                f" {self.specs[name].interpreter.version}",
-                how="provided"
-                if self.specs[name].provided
-                else "reused"
-                if worker.reused
-                else "built",
-                seconds=round(worker.timings["total"], 3),
-                notes=self.specs[name].notes,
-                packages=tuple(self.specs[name].lock.split()) if self.specs[name].provided else (),
-            )
-            for name, worker in workers.items()
-        ]
-        locks = {
-            name: lock_path(harness.root, name, self.plan.flavour)
-            for name, spec in self.specs.items()
-            if not spec.provided
-        }
-        return gather(self.plan.head, workers=uses, locks=locks, fixtures={})
+    def _reproduction(self, request: ItemRequest) -> str:
+        """One line for a shell in the checkout that holds the runs."""
+        run = request.folder.path.parent.parent
+        home = self.runs.parent
+        shown = run.relative_to(home) if run.is_relative_to(home) else run
+        return f"./noxw -s reproduce -- {shlex.quote(f'{shown}/{request.item_id}')}"
 
-    def _merge_junit(self, folder: RunFolder, requests: list[ItemRequest]) -> None:
-        files = [request.folder.junit for request in requests if request.folder.junit.exists()]
-        junit.merge(files, folder.path / "junit.xml")
+    def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
+        """The same text for the folder, the terminal and the CI system; the closing line last."""
+        summary = summarize(state, results, folder.read_provenance(), folder.path)
+        text = markdown(summary)
+        write_text(folder.summary, text)
+        # A file that is missing shows as an error in the merged one.
+        files = [folder.item_path(result.item_id).junit for result in results]
+        totals = junit.merge(files, folder.path / "junit.xml")
+        show(summary, self.console)
+        self._append_step_summary(text)
+        self.console.out(counts(totals))
+        return exit_code(state)
 
-
-def _relative(path: Path, root: Path) -> Path:
-    return path.relative_to(root) if path.is_relative_to(root) else path
+    def _append_step_summary(self, text: str) -> None:
+        path = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not path:
+            return
+        try:
+            with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+        except OSError as error:
+            # The verdict stands; that CI does not show it is said where it can be.
+            self.say(f"the step summary {path} cannot be written to: {error.strerror}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,27 +24,35 @@ if TYPE_CHECKING:
     from posttrain.generation.worker import Completion
     from posttrain.refit.acknowledgement import Acknowledgement
 
-# Calls that an actor answers while another one runs, such as a health check.
-CONCURRENT_CALLS = 4
+# Calls that an actor answers at a time: a health check during another call, and `until_dead`.
+CONCURRENT_CALLS = 5
 DUMP_GRACE_S = 0.5  # between asking for stacks and going on
 SHUTDOWN_S = 5.0  # for servers and engines to end by themselves
 
 
-class GenerationActor(GenerationWorker):
-    """A worker in a process of its own, whose stacks can be dumped."""
+class GenerationActor:
+    """The process around a worker, whose stacks can be dumped.
+
+    A wrapper, because Ray would run every method of a class that has asynchronous ones on one
+    event loop, where a call that waits holds up all others.
+    """
 
     def __init__(self, name: str, deadline_s: float) -> None:
         self._dumps_stacks = register_stack_dump() is not None
-        super().__init__(name, deadline_s)
+        self._worker = GenerationWorker(name, deadline_s)
 
-    def process(self) -> tuple[str, int]:
-        """Return the node and the process id."""
-        return ray.get_runtime_context().get_node_id(), os.getpid()
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the worker, whose results are plain Python."""
+        return getattr(self._worker, method)(*arguments)
+
+    def until_dead(self) -> None:
+        """Never return: the call fails when the process dies, which is how others learn of it."""
+        threading.Event().wait()
 
     def watched(self) -> tuple[str, int]:
         """Return the node and the process that can be asked for stacks, process 0 for none."""
-        node, pid = self.process()
-        return node, pid if self._dumps_stacks else 0
+        node = ray.get_runtime_context().get_node_id()
+        return node, os.getpid() if self._dumps_stacks else 0
 
 
 class GenerationGroup:
@@ -87,8 +96,9 @@ class GenerationGroup:
         }
         self.names = list(self._actors)
         self._watched = [handle.watched.remote() for handle in self._actors.values()]
+        self._deaths = {handle.until_dead.remote(): name for name, handle in self._actors.items()}
         self._starting = {
-            name: handle.start.remote(own)
+            name: handle.call.remote("start", own)
             for (name, handle), own in zip(self._actors.items(), settings, strict=True)
         }
 
@@ -114,7 +124,7 @@ class GenerationGroup:
         """Complete prompts without HTTP, spread over the workers; answers in the prompts' order."""
         shares = {name: prompts[index :: len(self.names)] for index, name in enumerate(self.names)}
         calls = {
-            name: self._actor(name, "generate").generate.remote(share, sampling)
+            name: self._actor(name, "generate").call.remote("generate", share, sampling)
             for name, share in shares.items()
             if share
         }
@@ -140,6 +150,16 @@ class GenerationGroup:
         """Each worker's checksum of its live weights, read back."""
         return self._call("checksum")
 
+    def check(self) -> None:
+        """Raise when a worker's process has died; asks nobody, so it costs nothing.
+
+        Raises:
+            WorkerError: naming the worker.
+        """
+        dead, _ = ray.wait(list(self._deaths), num_returns=1, timeout=0)
+        for call in dead:
+            self._result("a live process", self._deaths[call], call)
+
     def health(self) -> dict[str, int]:
         """The version of the weights that each worker serves; a dead engine is an error."""
         return self._call("health")
@@ -149,7 +169,7 @@ class GenerationGroup:
         self._call("reset_prefix_cache")
 
     def sleep(self) -> None:
-        """Have every engine hand its accelerator memory over; refused on a CPU."""
+        """Have every engine hand its accelerator memory over; nothing on a CPU."""
         self._call("sleep")
 
     def wake(self) -> None:
@@ -158,7 +178,7 @@ class GenerationGroup:
 
     def shutdown(self) -> None:
         """End the workers, by force after `SHUTDOWN_S`. It cannot fail, and may be called again."""
-        calls = [handle.shutdown.remote() for handle in self._actors.values()]
+        calls = [handle.call.remote("shutdown") for handle in self._actors.values()]
         if calls:
             ray.wait(calls, num_returns=len(calls), timeout=SHUTDOWN_S)
         for handle in self._actors.values():
@@ -177,7 +197,7 @@ class GenerationGroup:
 
     def _call(self, method: str, *arguments: Any) -> dict[str, Any]:
         calls = {
-            name: getattr(self._actor(name, method), method).remote(*arguments)
+            name: self._actor(name, method).call.remote(method, *arguments)
             for name in self.names
         }
         return self._results(method, calls, self._timeout_s)

@@ -11,14 +11,12 @@ import concurrent.futures
 import os
 import threading
 import uuid
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from posttrain.errors import RefitError, StackError, WorkerError
+from posttrain.errors import StackError, WorkerError
 from posttrain.generation.settings import ENVIRONMENT, EngineSettings, Sampling
-from posttrain.refit.acknowledgement import Acknowledgement
-from posttrain.refit.transport import read_manifest
+from posttrain.refit.transport import Published
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from posttrain.generation.core import InProcessCore
     from posttrain.generation.extension import Readback
     from posttrain.generation.server import Server
+    from posttrain.refit.acknowledgement import Acknowledgement
 
 T = TypeVar("T")
 Completion = tuple[tuple[int, ...], tuple[float, ...]]
@@ -165,41 +164,12 @@ class GenerationWorker:
         return self._wait(self._refit(Path(path), names, version), self.deadline_s, "load_weights")
 
     async def _refit(self, path: Path, names: Sequence[str], version: int) -> Acknowledgement:
+        from posttrain.generation.update import update_weights
+
         engine, core = self._running()
-        asked = f"weights {path} in {self.name}"
-        if waiting := engine.get_num_unfinished_requests():
-            raise RefitError(asked, f"{waiting} requests in flight", "wait for them before a refit")
-        manifest = read_manifest(path)
-        # "keep": requests that arrive from now on wait, and see the new weights only.
-        await core.pause_scheduler_async("keep", clear_cache=False)
-        problems = _names_differ(names, [info.name for info in manifest])
-        for answer in await core.collective_rpc_async("refit_check", args=(manifest,)):
-            problems += [problem for problem in answer if problem not in problems]
-        if problems:
-            await core.resume_scheduler_async()
-            raise RefitError(
-                asked,
-                "; ".join(problems),
-                "publish exactly the checkpoint's tensors; the former weights are still served",
-            )
-        try:
-            await core.collective_rpc_async("refit_load", args=(str(path),))
-            forgotten: bool = await core.reset_prefix_cache_async()
-            readbacks = await core.collective_rpc_async("refit_readback", args=(str(path),))
-            checksum = _proven(asked, forgotten, readbacks, path)
-        except BaseException as error:
-            core.condemn(error)
-            raise
+        ack = await update_weights(engine, core, self.name, Published(path, tuple(names), version))
         self.weight_version = version
-        await core.set_weight_version_async(str(version))
-        await core.resume_scheduler_async()
-        return Acknowledgement(
-            worker=self.name,
-            ok=True,
-            names=readbacks[0].names,
-            checksum=checksum,
-            weight_version=version,
-        )
+        return ack
 
     def checksum(self) -> str:
         """The checksum of the live weights, read back (``posttrain.checksum.state_checksum``).
@@ -243,8 +213,10 @@ class GenerationWorker:
     def sleep(self) -> None:
         """Hand the accelerator's memory over: weights go to host memory, caches are dropped.
 
+        On a CPU there is no memory to hand over, and the call returns at once.
+
         Raises:
-            WorkerError: the engine has no accelerator, or was started without ``sleep_mode``.
+            WorkerError: an engine on an accelerator that was started without ``sleep_mode``.
         """
         self._wait(self._doze("sleep"), self.deadline_s, "sleep")
 
@@ -259,6 +231,8 @@ class GenerationWorker:
     async def _doze(self, method: str) -> None:
         engine, _ = self._running()
         config = engine.vllm_config
+        if config.device_config.device_type == "cpu":
+            return
         if not config.model_config.enable_sleep_mode:
             raise WorkerError(
                 f"{method} of {self.name}",
@@ -342,34 +316,3 @@ class GenerationWorker:
                 + (f" (its engine ended by {type(cause).__name__}: {cause})" if cause else ""),
                 "read the log of this worker",
             ) from error
-
-
-def _names_differ(said: Sequence[str], offered: Sequence[str]) -> list[str]:
-    """Compare the names that the policy stated with those that are in the file."""
-    problems = [f"{name} was announced {n} times" for name, n in Counter(said).items() if n > 1]
-    problems += [f"{name} was announced and is missing" for name in sorted({*said} - {*offered})]
-    problems += [f"{name} was not announced" for name in sorted({*offered} - {*said})]
-    return problems
-
-
-def _proven(asked: str, forgotten: bool, readbacks: Sequence[Readback], path: Path) -> str:
-    """The checksum of what all ranks together serve, which is what is at ``path``, to the bit."""
-    from posttrain.checksum import state_checksum
-    from posttrain.generation.extension import uncovered
-    from posttrain.refit.transport import opened
-
-    problems = [
-        f"rank {readback.rank}: {', '.join(readback.differing)} differ from what was published"
-        for readback in readbacks
-        if readback.differing
-    ]
-    if not forgotten:
-        problems.append("the prefix cache still holds keys and values of the former weights")
-    problems += [f"no rank serves all of {name}" for name in uncovered(list(readbacks))]
-    if problems:
-        raise RefitError(asked, "; ".join(problems), "this worker is ended; start a new one")
-    if len(readbacks) == 1:
-        return readbacks[0].checksum
-    # No rank holds the state; every part of it was compared above.
-    with opened(path) as weights:
-        return state_checksum((info.name, weights.tensor(info.name)) for info in weights.manifest())

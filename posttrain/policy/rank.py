@@ -21,7 +21,7 @@ from posttrain.policy.batch import Batch, make_batch, passes, split
 from posttrain.policy.logprobs import token_logprobs
 from posttrain.policy.loss import Clip, clipped_policy_loss
 from posttrain.policy.parity import token_mult_prob_error
-from posttrain.policy.publish import write_state
+from posttrain.refit.transport import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ class PolicyRank:
         state = self._full_state()
         if self.rank != 0:
             return []
-        return write_state(state, path)
+        return publish(state, path)
 
     def to_host(self) -> None:
         """Hand the accelerator's memory over to a colocated engine: keep everything on the host.

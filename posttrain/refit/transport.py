@@ -40,6 +40,21 @@ class TensorInfo:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Published:
+    """Where weights are, and what the policy says of them.
+
+    Attributes:
+        path: a safetensors file.
+        names: checkpoint names that are announced to be in it.
+        version: of the weights.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    version: int
+
+
 class Weights(Protocol):
     """What an engine needs of a transport."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from exacthead.workers import manifest, record
 from exacthead.workers.distributions import altered
@@ -64,7 +63,6 @@ def _publish(
         sentinels = record.choose_sentinels(build.root, entries, always)
         readiness = record.Readiness(
             key=key,
-            build=uuid4().hex,
             built=datetime.now(UTC).isoformat(timespec="seconds"),
             interpreter=str(probed.interpreter),
             sentinels=sentinels,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from exacthead.workers.layout import write_whole
@@ -34,7 +34,6 @@ class Readiness:
 
     Attributes:
         key: the whole key of its spec.
-        build: a fresh random id of this build.
         built: when, UTC, ISO 8601.
         interpreter: the real file of the Python it is built on; an absolute path.
         sentinels: of the interpreter and of files in the worker; a relative path is in the worker.
@@ -46,7 +45,6 @@ class Readiness:
     """
 
     key: str
-    build: str
     built: str
     interpreter: str
     sentinels: tuple[Sentinel, ...]
@@ -72,7 +70,8 @@ def read(layout: Layout, key: str) -> Readiness | None:
         data = json.loads(layout.record(key).read_bytes())
         data["sentinels"] = tuple(Sentinel(**sentinel) for sentinel in data["sentinels"])
         data["notes"] = tuple(data["notes"])
-        found = Readiness(**data)
+        # Another version of the harness may have written more than this one reads.
+        found = Readiness(**{item.name: data[item.name] for item in fields(Readiness)})
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
     return found if found.key.startswith(key) else None

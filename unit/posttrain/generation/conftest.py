@@ -38,8 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
         # Gym's request field, still served; the server's loop runs in this process.
         "ignore:max_tokens is deprecated:DeprecationWarning",
-        # vLLM leaves its message queue to tensor-parallel ranks to the garbage collector.
-        "ignore:Unclosed context:ResourceWarning",
+        # vLLM leaves its message queues to tensor-parallel ranks to the garbage collector.
+        "ignore:Unclosed (context|socket) <zmq:ResourceWarning",
     ):
         config.addinivalue_line("filterwarnings", line)
 

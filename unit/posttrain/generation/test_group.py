@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,12 @@ END_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    # Ray's sockets limit the length of the path.
-    folder = tmp_path_factory.mktemp("r")
-    with pytest.MonkeyPatch.context() as patch:
+def cluster() -> Iterator[None]:
+    # Ray's sockets limit the length of the path, so pytest's own folder is too deep.
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("PYTHONPATH", str(ROOT))
         ray.init(
             address="local",
@@ -42,11 +45,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             include_dashboard=False,
             object_store_memory=96 << 20,
             log_to_driver=False,
-            _temp_dir=f"/tmp/{folder.parent.name}-{os.getpid()}",
+            _temp_dir=folder,
             _node_ip_address="127.0.0.1",
         )
-    yield
-    ray.shutdown()
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -241,7 +241,9 @@ def test_a_prompt_that_is_too_long_is_an_error_of_the_request(
 
 def test_the_engine_has_no_process_of_its_own(worker: GenerationWorker, chat: Chat) -> None:
     chat(worker.base_url)
-    assert psutil.Process().children(recursive=True) == []
+    # Python's own resource tracker stays once a test of this process has used multiprocessing.
+    children = [child.cmdline() for child in psutil.Process().children(recursive=True)]
+    assert [words for words in children if "resource_tracker" not in " ".join(words)] == []
 
 
 def test_a_port_in_use_is_named_before_the_model_is_loaded(
@@ -271,9 +273,10 @@ def test_completions_keep_the_order_of_their_prompts(worker: GenerationWorker, c
     assert any(first != second for first, second in pairwise(ids for ids, _ in alone))
 
 
-def test_on_a_cpu_there_is_no_memory_to_hand_over(worker: GenerationWorker) -> None:
-    with pytest.raises(WorkerError, match="an engine on cpu, started without sleep_mode"):
-        worker.sleep()
-    with pytest.raises(WorkerError, match="an engine on cpu"):
-        worker.wake()
-    assert worker.health() == 0
+def test_on_a_cpu_there_is_no_memory_to_hand_over(
+    worker: GenerationWorker, state: dict[str, torch.Tensor], chat: Chat
+) -> None:
+    worker.sleep()
+    assert chat(worker.base_url)["choices"][0]["finish_reason"] == "stop"
+    worker.wake()
+    assert worker.checksum() == state_checksum(state.items())

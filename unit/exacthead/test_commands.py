@@ -1,0 +1,314 @@
+"""The commands end to end, as processes in a small repository of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from junitparser import JUnitXml
+
+from exacthead.cli import main
+from exacthead.config import load
+from exacthead.plan import read_plan
+from exacthead.workers.lock import INPUTS, worker_inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unit.exacthead.conftest import Repository
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def reproduction(printed: str) -> list[str]:
+    found = re.search(r"run it again: \./noxw -s reproduce -- (.+)", printed)
+    assert found, printed
+    return shlex.split(found[1])
+
+
+def test_a_green_job_leaves_a_run_folder_that_tells_everything(
+    small_repository: Repository,
+) -> None:
+    code, printed = small_repository.exacthead("functional", "count")
+
+    assert code == 0, printed
+    assert printed.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
+    assert "count.plain | counting in" in printed
+    run = small_repository.run_folder()
+    item = run / "items" / "count.plain"
+    head = small_repository.git("rev-parse", "HEAD")
+    plan, provenance = read(run / "plan.json"), read(run / "provenance.json")
+    assert plan["head"] == {
+        "commit": head,
+        "tree": small_repository.git("rev-parse", "HEAD^{tree}"),
+        "dirty": False,
+    }
+    assert plan["invocation"] == "functional count"
+    assert provenance["commit"] == head
+    assert [(each["name"], each["how"]) for each in provenance["workers"]] == [
+        ("plain", "provided")
+    ]
+    assert any(package.startswith("pytest==") for package in provenance["workers"][0]["packages"])
+    assert provenance["workers"][0]["key"] == plan["keys"]["plain"]
+    assert set(provenance["fixtures"]) == {"numbers.jsonl", "model"}
+    assert read(run / "result.json")["state"] == "passed"
+    assert read(item / "result.json")["stages"] == {"count": 0.25}
+    assert [check["verdict"]["kind"] for check in read(item / "contract.json")["checks"]] == [
+        "passed"
+    ]
+    cases = [case.name for suite in JUnitXml.fromfile(str(run / "junit.xml")) for case in suite]
+    assert cases == ["the script", "it counts to three"]
+    assert "it counts to three" in (run / "summary.md").read_text(encoding="utf-8")
+    assert not (run / "changes.diff").exists()
+
+
+def test_a_red_contract_is_red_and_its_line_replays_it(small_repository: Repository) -> None:
+    small_repository.commit(
+        {
+            "functional/count.contract.toml": '[[check]]\nname = "four"\n'
+            'kind = "equals"\nmetric = "count"\nvalue = 4\n'
+        }
+    )
+
+    code, printed = small_repository.exacthead("functional", "count")
+
+    assert code == 1
+    assert printed.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+    first = small_repository.run_folder()
+    line = reproduction(printed)
+    assert line == [f"runs/{first.name}/count.plain"]
+
+    code, printed = small_repository.exacthead("reproduce", *line)
+
+    assert code == 1
+    assert "differs" not in printed
+    second = small_repository.run_folder()
+    assert second != first
+    plans = [read(run / "plan.json") for run in (first, second)]
+    assert plans[0]["items"] == plans[1]["items"]
+    assert plans[0]["digest"] == plans[1]["digest"]
+
+
+def test_a_script_that_skips_itself_is_red(small_repository: Repository) -> None:
+    small_repository.commit({"functional/count.sh": "echo no accelerator here, skipping\n"})
+
+    code, printed = small_repository.exacthead("functional", "count")
+
+    assert code == 1
+    assert "metrics.jsonl is missing" in printed
+    assert printed.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+
+
+def test_a_suite_passes_and_its_tests_are_counted(small_repository: Repository) -> None:
+    skipped = "import pytest\n\n@pytest.mark.skip\ndef test_more():\n    1/0\n"
+    small_repository.commit({"unit/sums/test_more.py": skipped})
+
+    code, printed = small_repository.exacthead("unit")
+
+    assert code == 0, printed
+    assert printed.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    suites = JUnitXml.fromfile(str(small_repository.run_folder() / "junit.xml"))
+    properties = {each.name: each.value for suite in suites for each in suite.properties()}
+    assert properties["head"] == small_repository.git("rev-parse", "HEAD")[:12]
+    assert properties["seed"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["functional", "cuont"], "job 'cuont'.*did you mean 'count'?"),
+        (["functional", "count", "--leg", "plian"], "leg 'plian'.*did you mean 'plain'?"),
+        (["functional", "count", "--runner", "h200"], "runner 'h200'"),
+        (["unit", "--suite", "sum"], "suite 'sum'.*did you mean 'sums'?"),
+        (["reproduce", "runs/none/count.plain"], "no run folder there"),
+        (["workers", "plian"], "worker 'plian'.*did you mean 'plain'?"),
+        (["workers", "plain", "--verify"], "none of them is built"),
+        (["workers", "plain", "--explain"], "1 workers named"),
+        (["lock", "plain"], "it is provided"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_runs(
+    small_repository: Repository,
+    arguments: list[str],
+    found: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(small_repository.root)
+
+    assert main(arguments) == 2
+
+    said = capsys.readouterr().err
+    assert re.search(found, said, re.DOTALL), said
+    assert "to do:" in said
+    assert not (small_repository.root / "runs").exists()
+
+
+def test_a_broken_contract_is_refused_before_its_job_runs(small_repository: Repository) -> None:
+    small_repository.commit({"functional/count.contract.toml": "[[check]]\nkind = 'eqals'\n"})
+
+    code, printed = small_repository.exacthead("functional", "count")
+
+    assert code == 2
+    assert "did you mean 'equals'?" in printed
+
+
+def test_a_repository_that_declares_no_suite_is_not_green(small_repository: Repository) -> None:
+    text = (small_repository.root / "ci/harness.toml").read_text(encoding="utf-8")
+    small_repository.commit({"ci/harness.toml": re.sub(r"(?s)\[suites.*?\n\n", "", text)})
+
+    code, printed = small_repository.exacthead("unit")
+
+    assert code == 2
+    assert "nothing is selected" in printed
+
+
+def test_a_run_at_another_head_is_replayed_there_and_leaves_no_work_tree(
+    small_repository: Repository,
+) -> None:
+    small_repository.commit({"functional/count.sh": "echo the old script; exit 3\n"})
+    code, printed = small_repository.exacthead("functional", "count")
+    then = small_repository.git("rev-parse", "HEAD")
+    small_repository.commit({"functional/count.sh": "echo the new script; exit 4\n"})
+    # What a killed reproduction leaves: a folder that git knows nothing of.
+    small_repository.write({f".cache/heads/{then}/rubbish": ""})
+
+    code, printed = small_repository.exacthead("reproduce", *reproduction(printed))
+
+    assert code == 1
+    assert "the old script" in printed
+    assert read(small_repository.run_folder() / "plan.json")["head"]["commit"] == then
+    assert len(small_repository.git("worktree", "list").splitlines()) == 1
+    assert not (small_repository.root / ".cache/heads" / then).exists()
+
+
+def test_a_dirty_run_is_called_dirty_and_what_differs_is_named(
+    small_repository: Repository,
+) -> None:
+    small_repository.write({"functional/count.sh": "exit 3\n", "new file.txt": "new\n"})
+    code, _ = small_repository.exacthead("functional", "count")
+    run = small_repository.run_folder()
+    assert code == 1
+    assert "-dirty" in run.name
+    assert "exit 3" in (run / "changes.diff").read_text(encoding="utf-8")
+
+    _, same = small_repository.exacthead("reproduce", f"runs/{run.name}/count.plain")
+    small_repository.git("checkout", "--quiet", "functional/count.sh")
+    code, other = small_repository.exacthead("reproduce", f"runs/{run.name}/count.plain")
+
+    assert "differs" not in same
+    assert 'differs: uncommitted changes are not those of the run: "new file.txt"' in other
+    assert code == 0
+
+
+def test_other_keys_are_named_and_stay_in_the_report(small_repository: Repository) -> None:
+    small_repository.exacthead("functional", "count")
+    run = small_repository.run_folder()
+    # As if the run had been made on a machine with another environment.
+    elsewhere = replace(read_plan(run / "plan.json"), keys={"plain": "f" * 64})
+    (run / "plan.json").write_text(json.dumps(elsewhere.as_data()), encoding="utf-8")
+
+    code, printed = small_repository.exacthead("reproduce", f"runs/{run.name}/count.plain")
+
+    again = small_repository.run_folder()
+    key = read(again / "plan.json")["keys"]["plain"]
+    said = f"differs: worker plain: key {key[:12]} here, ffffffffffff there"
+    assert code == 0
+    assert key != "f" * 64
+    assert said in printed
+    assert said in (again / "summary.md").read_text(encoding="utf-8")
+
+
+def test_a_plan_that_was_changed_is_not_replayed(small_repository: Repository) -> None:
+    small_repository.exacthead("functional", "count")
+    run = small_repository.run_folder()
+    plan = read(run / "plan.json")
+    plan["items"][0]["seed"] = 7
+    (run / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+
+    code, printed = small_repository.exacthead("reproduce", f"{run}/count.plain")
+
+    assert code == 2
+    assert "it was changed after the run" in printed
+
+
+def test_an_interrupted_leg_is_gone_and_the_folder_says_so(small_repository: Repository) -> None:
+    small_repository.commit({"functional/count.sh": "echo started; sleep 600\n"})
+
+    with small_repository.start("functional", "count") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "| started" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        code = process.wait(timeout=60)
+
+    assert code == 130
+    run = small_repository.run_folder()
+    assert read(run / "result.json")["state"] == "interrupted"
+    assert read(run / "items/count.plain/result.json")["verdict"]["kind"] == "interrupted"
+    assert rest.splitlines()[-1] == "0 passed, 2 failed, 0 skipped"
+
+
+def test_an_interrupt_while_workers_are_built_leaves_a_folder_that_says_so(
+    small_repository: Repository, tools: Path
+) -> None:
+    slow = tools / "uv"
+    real = slow.read_text(encoding="utf-8").splitlines()[1]
+    text = f'#!/bin/sh\n[ "$1" = venv ] && {{ : >"{tools}/building"; sleep 600; }}\n{real}\n'
+    slow.write_text(text, encoding="utf-8")
+    harness = (small_repository.root / "ci/harness.toml").read_text(encoding="utf-8")
+    built = re.sub(r"provided = .*\nrequirements = .*", "", harness)
+    small_repository.write({"ci/harness.toml": built, "ci/locks/plain-cpu.txt": ""})
+    digest = worker_inputs(load(small_repository.root), "plain", "cpu").digest
+    small_repository.commit({"ci/locks/plain-cpu.txt": f"{INPUTS}{digest}\n"})
+    path = f"{tools}:{os.environ['PATH']}"
+    with small_repository.start("unit", PATH=path) as process:
+        deadline = time.monotonic() + 120
+        while not (tools / "building").exists():
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        printed, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 130, printed
+    run = small_repository.run_folder()
+    assert read(run / "result.json")["state"] == "interrupted"
+    assert read(run / "items/unit.sums/result.json")["verdict"] == {
+        "kind": "not_run",
+        "reason": "interrupted while its workers were made ready",
+    }
+    assert printed.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+    assert list((small_repository.root / ".cache/workers/workers").iterdir()) == []
+
+
+def test_the_summary_is_appended_for_the_ci_system(
+    small_repository: Repository, tmp_path: Path
+) -> None:
+    step = tmp_path / "step.md"
+    step.write_text("before\n", encoding="utf-8")
+
+    small_repository.exacthead("unit", GITHUB_STEP_SUMMARY=str(step))
+
+    summary = (small_repository.run_folder() / "summary.md").read_text(encoding="utf-8")
+    assert step.read_text(encoding="utf-8") == f"before\n{summary}"
+
+
+def test_a_step_summary_that_cannot_be_written_changes_no_verdict(
+    small_repository: Repository, tmp_path: Path
+) -> None:
+    code, printed = small_repository.exacthead("unit", GITHUB_STEP_SUMMARY=str(tmp_path))
+
+    assert code == 0
+    assert "cannot be written to" in printed

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exacthead.errors import HarnessError
+from exacthead.head import Head
+from exacthead.plan import Item, Plan, leg_items, make_plan, read_plan, suite_items, worker_names
+from exacthead.workers.spec import Interpreter, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exacthead.config import Harness
+
+HEAD = Head(commit="c" * 40, tree="t" * 40, dirty=False)
+PYTHON = Interpreter(Path("/python"), "cpython", "3.13.0", "cpython-313", "linux")
+DECLARED = """
+[workers.a]
+[workers.b]
+[suites.one]
+paths = ["unit/one"]
+worker = "a"
+environment = { X = "1" }
+[suites.two]
+paths = ["unit/two", "unit/three"]
+worker = "b"
+[jobs.train]
+script = "train.sh"
+contract = "train.contract.toml"
+level = "L3"
+timeout_s = 30
+[jobs.train.legs.second]
+workers = { policy = "a", generation = "b" }
+[jobs.train.legs.first]
+workers = { policy = "a" }
+environment = { LEG = "first" }
+"""
+CONTRACT = '[[check]]\nname = "n"\nkind = "finite"\nmetric = "m"\n'
+
+
+@pytest.fixture
+def harness(make_harness: Callable[[str], Harness]) -> Harness:
+    harness = make_harness(DECLARED)
+    for folder in ("one", "two", "three"):
+        (harness.root / "unit" / folder).mkdir(parents=True)
+    (harness.root / "train.sh").write_text("", encoding="utf-8")
+    (harness.root / "train.contract.toml").write_text(CONTRACT, encoding="utf-8")
+    return harness
+
+
+def spec(name: str, **environment: str) -> Spec:
+    return Spec(
+        name, "", PYTHON, "cpu", "copy", environment=tuple(environment.items()), notes=(f"{name}!",)
+    )
+
+
+def plan(items: tuple[Item, ...], *specs: Spec) -> Plan:
+    return make_plan(
+        HEAD,
+        items,
+        {each.name: each for each in specs},
+        runner="cpu2",
+        flavour="cpu",
+        invocation="unit",
+    )
+
+
+def test_the_legs_come_in_the_declared_order_or_as_named(harness: Harness) -> None:
+    assert [item.id for item in leg_items(harness, "train")] == ["train.second", "train.first"]
+    named = leg_items(harness, "train", ["first", "first"])
+    assert [item.id for item in named] == ["train.first"]
+    assert named[0].command == ("bash", "train.sh", "first")
+    assert named[0].environment == {"LEG": "first"}
+    assert named[0].timeout_s == 30
+
+
+def test_a_suite_is_one_pytest_in_its_worker(harness: Harness) -> None:
+    first, second = suite_items(harness)
+
+    assert first.workers == {"suite": "a"}
+    assert first.environment == {"X": "1"}
+    assert second.command[:3] == ("{python:suite}", "-m", "pytest")
+    assert second.command[-2:] == ("unit/two", "unit/three")
+    assert worker_names([first, second]) == ["a", "b"]
+    assert [item.id for item in suite_items(harness, ["two", "two"])] == ["unit.two"]
+
+
+def test_a_path_that_is_gone_is_named(harness: Harness) -> None:
+    (harness.root / "unit/three").rmdir()
+
+    with pytest.raises(HarnessError, match="no such path: unit/three"):
+        suite_items(harness)
+
+
+@pytest.mark.parametrize("file", ["train.sh", "train.contract.toml"])
+def test_a_job_s_files_must_be_there_before_anything_runs(harness: Harness, file: str) -> None:
+    (harness.root / file).unlink()
+
+    with pytest.raises(HarnessError, match=r"no (such )?file"):
+        leg_items(harness, "train")
+
+
+def test_a_plan_holds_keys_and_notes_and_no_path_of_this_machine(harness: Harness) -> None:
+    made = plan(suite_items(harness), spec("b"), spec("a"))
+
+    assert made.keys == {"a": spec("a").key, "b": spec("b").key}
+    assert made.notes == ("a!", "b!")
+    assert str(harness.root) not in json.dumps(made.as_data())
+
+
+def test_an_empty_selection_is_no_plan() -> None:
+    with pytest.raises(HarnessError, match="nothing is selected"):
+        plan(())
+
+
+def test_workers_that_disagree_on_a_variable_are_refused(harness: Harness) -> None:
+    items = leg_items(harness, "train", ["second"])
+
+    with pytest.raises(HarnessError, match="X is '1' in worker 'a', '2' in worker 'b'"):
+        plan(items, spec("a", X="1"), spec("b", X="2"))
+    plan(items, spec("a", X="1"), spec("b", X="1"))
+    decided = replace(items[0], environment={"X": "3"})
+    plan((decided,), spec("a", X="1"), spec("b", X="2"))
+
+
+def test_roles_that_would_share_a_variable_are_refused(harness: Harness) -> None:
+    (item,) = leg_items(harness, "train", ["first"])
+    roles = {"vllm-gym": "a", "vllm_gym": "a", "policy": "a"}
+
+    with pytest.raises(HarnessError, match="'vllm-gym' and 'vllm_gym' would both be"):
+        plan((replace(item, workers=roles),), spec("a"))
+
+
+def test_what_is_read_is_what_was_written(harness: Harness, tmp_path: Path) -> None:
+    made = plan(leg_items(harness, "train"), spec("a"), spec("b"))
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(made.as_data()), encoding="utf-8")
+
+    assert read_plan(path) == made
+
+
+def test_one_item_of_a_plan_keeps_only_its_own_workers(harness: Harness) -> None:
+    whole = plan(leg_items(harness, "train"), spec("a"), spec("b"))
+
+    assert set(whole.only("train.first").keys) == {"a"}
+    with pytest.raises(HarnessError, match=r"did you mean 'train\.first'"):
+        whole.only("train.frist")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": "x", "items": [{}]}'])
+def test_what_is_no_plan_is_called_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(HarnessError, match="not one of this harness"):
+        read_plan(path)
+
+
+items = st.builds(
+    Item,
+    id=st.text(min_size=1),
+    kind=st.sampled_from(["leg", "suite"]),
+    command=st.tuples(st.text()),
+    workers=st.just({}),
+    environment=st.dictionaries(st.text(), st.text(), max_size=2),
+    timeout_s=st.floats(0, 1e6),
+    seed=st.integers(0, 9),
+)
+
+
+@given(items, items)
+def test_two_plans_have_one_digest_exactly_when_they_decide_the_same(a: Item, b: Item) -> None:
+    one, other = (Plan(HEAD, "cpu2", "cpu", (each,), {}) for each in (a, b))
+
+    assert (one.digest == other.digest) == (a == b)
+    assert one.digest == replace(one, invocation="typed otherwise").digest
