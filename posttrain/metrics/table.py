@@ -75,7 +75,6 @@ STAGES = {
     "refit": "weights sent, loaded and acknowledged",
     "validation": "validation after the refit",
     "step": "one whole step, from rollouts to validation",
-    "total": "everything from reading the recipe to the last metric",
 }
 
 METRICS: tuple[Metric, ...] = (
