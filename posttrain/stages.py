@@ -78,17 +78,18 @@ class Stages:
         watch = self._alarm if _in_main_thread() else self._watcher
         ending = "failed"
         try:
-            with watch(stage):
-                yield
-            # The alarm's error may have been swallowed on its way here.
+            try:
+                with watch(stage):
+                    yield
+            except Exception as error:
+                # The alarm's error may come out as another: Cython wraps it in a SystemError.
+                if stage.rung and not isinstance(error, StackError):
+                    raise stage.error() from error
+                raise
+            # Or it was swallowed on its way here.
             if stage.rung:
                 raise stage.error()
             ending = "done"
-        except Exception as error:
-            # The alarm's error may come out as another: Cython wraps it in a SystemError.
-            if stage.rung and not isinstance(error, StackError):
-                raise stage.error() from error
-            raise
         finally:
             took = time.monotonic() - stage.started
             with self._lock:

@@ -113,6 +113,8 @@ def harness_environment(root: Path) -> dict[str, str | None]:
         "PYTHONPATH": str(root / "ci"),
         "PYTHONNOUSERSITE": "1",
         "PYTHONSAFEPATH": "1",
+        # Byte code of first-party code, kept out of the tree; without it each start compiles.
+        "PYTHONPYCACHEPREFIX": str(cache_folder(root) / "pycache"),
         # Whoever ends nox ends the run as well, see exacthead.stop.
         "EXACTHEAD_PARENT": str(os.getpid()),
     }

@@ -65,11 +65,12 @@ def _leg(
 ) -> ItemResult:
     script = outcome.verdict
     contract = load(root / item.contract)
-    if script.kind is Kind.NOT_RUN:
+    if script.kind in {Kind.NOT_RUN, Kind.INTERRUPTED}:
         checked = not_run(contract, script.reason)
     else:
         passed = script.kind is Kind.PASSED
-        reason = None if passed else f"the leg {script.kind}: {script.reason}"
+        # The first clause; the log's last lines stand once, with the item itself.
+        reason = None if passed else f"the leg {script.kind}: {script.reason.partition(';')[0]}"
         checked = evaluate(contract, request.folder.metrics, reason_if_missing=reason)
     write_json(checked, request.folder.contract)
     # The script's own end is a case too: a red script with a green contract must show as red.

@@ -48,7 +48,7 @@ def _use(spec: Spec, worker: Built) -> WorkerUse:
         interpreter=f"{interpreter.implementation} {interpreter.version}",
         how=how(spec, worker),
         seconds=round(worker.timings["total"], 3),
-        notes=tuple(note.removeprefix(f"worker {spec.name} ") for note in spec.notes),
+        notes=spec.notes,
         packages=tuple(spec.lock.split()) if spec.provided else (),
     )
 

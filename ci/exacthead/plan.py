@@ -202,7 +202,9 @@ def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
         raise HarnessError("a plan", "nothing is selected", "name at least one job or suite")
     for item in items:
         _check_environment(item, specs)
-    notes = tuple(note for _, spec in sorted(specs.items()) for note in spec.notes)
+    notes = tuple(
+        f"worker {name} {note}" for name, spec in sorted(specs.items()) for note in spec.notes
+    )
     return Plan(
         head=head,
         runner=runner,

@@ -197,8 +197,7 @@ class GenerationGroup:
 
     def _call(self, method: str, *arguments: Any) -> dict[str, Any]:
         calls = {
-            name: self._actor(name, method).call.remote(method, *arguments)
-            for name in self.names
+            name: self._actor(name, method).call.remote(method, *arguments) for name in self.names
         }
         return self._results(method, calls, self._timeout_s)
 

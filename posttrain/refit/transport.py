@@ -101,13 +101,14 @@ def publish(state: Mapping[str, torch.Tensor], path: Path) -> list[str]:
     asked = f"{len(state)} tensors of {size} bytes published at {path}"
     if not state:
         raise RefitError(asked, "no tensors", "publish the policy's full state")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Asked before writing: a mapped page that has no room ends a process instead of raising.
-    free = shutil.disk_usage(path.parent).free
-    if free <= size:
-        raise RefitError(asked, f"{free} bytes free there", "free shared memory, or give it more")
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Asked before writing: a mapped page that has no room ends a process instead of raising.
+        free = shutil.disk_usage(path.parent).free
+        if free <= size:
+            todo = "free shared memory, or give it more"
+            raise RefitError(asked, f"{free} bytes free there", todo)
         save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, partial)
         partial.replace(path)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -116,7 +117,8 @@ def publish(state: Mapping[str, torch.Tensor], path: Path) -> list[str]:
             asked, str(error), "name each tensor once, make that folder writable, and leave it room"
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        if path.parent.is_dir():
+            partial.unlink(missing_ok=True)
     return sorted(state)
 
 

@@ -111,7 +111,7 @@ def test_a_plan_holds_keys_and_notes_and_no_path_of_this_machine(harness: Harnes
     made = plan(suite_items(harness), spec("b"), spec("a"))
 
     assert made.keys == {"a": spec("a").key, "b": spec("b").key}
-    assert made.notes == ("a!", "b!")
+    assert made.notes == ("worker a a!", "worker b b!")
     assert str(harness.root) not in json.dumps(made.as_data())
 
 

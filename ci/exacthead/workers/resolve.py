@@ -76,7 +76,7 @@ def resolve(
             environment=environment,
             sources=("provided",),
             probes=worker.probes,
-            notes=tuple(f"worker {name} {note}" for note in ("is provided", *found.notes)),
+            notes=("is provided", *found.notes),
             provided=True,
         )
     lock = read_lock(lock_path(harness.root, name, flavour), inputs)
@@ -102,7 +102,7 @@ def resolve(
         patches=tuple(_digest_file(path) for path in _patches(harness.root, worker)),
         sources=swapped.sources,
         probes=worker.probes,
-        notes=tuple(f"worker {name} {note}" for note in (*notes, *swapped.notes)),
+        notes=(*notes, *swapped.notes),
     )
 
 

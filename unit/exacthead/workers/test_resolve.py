@@ -299,7 +299,7 @@ def test_below_its_patch_floor_a_worker_is_noted_and_installed_as_if_at_the_floo
     spec = spec_of(text)
 
     version = spec.interpreter.version
-    assert spec.notes == (f"worker small runs on {version}, below its patch floor {THIS}.99",)
+    assert spec.notes == (f"runs on {version}, below its patch floor {THIS}.99",)
     arguments = build_supplies(make_harness(text), spec, HERE)["uv_arguments"]
     assert tuple(arguments[-2:]) == ("--python-version", f"{THIS}.99")
     assert "--python-version" not in build_supplies(make_harness(SMALL), spec, HERE)["uv_arguments"]
@@ -341,6 +341,6 @@ def test_a_provided_worker_needs_no_lock_and_its_packages_are_its_content(
     assert spec.interpreter.path == python
     assert spec.lock == "alpha==1.0\n"
     assert spec.sources == ("provided",)
-    assert spec.notes == ("worker small is provided",)
+    assert spec.notes == ("is provided",)
     metadata.write_text("Metadata-Version: 2.1\nName: alpha\nVersion: 1.1\n", "utf-8")
     assert resolve(harness, "small", "cpu", indexes=HERE).key != spec.key

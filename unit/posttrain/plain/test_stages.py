@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -195,3 +196,19 @@ def test_no_alarm_and_no_handler_are_left_behind(stages: Stages) -> None:
     assert handlers[0] != before
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_an_overrun_that_library_code_wraps_in_its_own_error_still_names_the_stage() -> None:
+    def wrapping() -> None:
+        # What Cython does with an exception that a signal handler raises inside it.
+        try:
+            time.sleep(30)
+        except WorkerError as error:
+            msg = "returned a result with an exception set"
+            raise SystemError(msg) from error
+
+    with (
+        pytest.raises(WorkerError, match="'refit' within 0.05 s"),
+        Stages(sys.__stderr__).stage("refit", 0.05),
+    ):
+        wrapping()

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from posttrain.checksum import state_checksum
-from posttrain.errors import StackError
+from posttrain.errors import RefitError, StackError
 from posttrain.model.load import load_model
 
 if TYPE_CHECKING:
@@ -227,9 +227,10 @@ def test_inputs_that_do_not_belong_together_are_refused(
 def test_weights_that_cannot_be_written_leave_nothing(
     ranks: Any, options: PolicyOptions, tmp_path: Path
 ) -> None:
-    first, _ = ranks.run(options, ("publish_state", tmp_path / "absent" / "weights.safetensors"))
-    assert isinstance(first[0], StackError)
-    assert "No such file" in str(first[0])
+    (tmp_path / "a-file").write_text("in the way of a folder")
+    first, _ = ranks.run(options, ("publish_state", tmp_path / "a-file" / "weights.safetensors"))
+    assert isinstance(first[0], RefitError)
+    assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
 
 
 def test_bfloat16_is_computed_with_and_published_while_float32_takes_the_steps(
