@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from posttrain.disk import Lines, writing
 from posttrain.policy.advantages import global_advantages
-from posttrain.refit.acknowledgement import check_acknowledgements
+from posttrain.refit.acknowledgement import check_acknowledgements, check_sampled_with
 from posttrain.refit.transport import withdraw
 from posttrain.rollout.collect import collect
 from posttrain.rollout.convert import accuracy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from posttrain.config import Recipe
@@ -62,25 +64,34 @@ class Controller:
         """
         limits = self.recipe.timeouts
         whole = 2 * limits.train_s + limits.generate_s + limits.refit_s + limits.validate_s
-        with samples_file.open("x", encoding="utf-8") as file:
+        keeping = partial(writing, "samples", samples_file.parent)
+        with keeping():
+            lines = Lines(samples_file)
+        with lines:
             for step in range(1, self.recipe.run.steps + 1):
                 with self.stages.stage("step", whole):
                     metrics, samples = self._step(step)
-                for sample in samples:
-                    file.write(json.dumps({"step": step, **asdict(sample)}) + "\n")
-                file.flush()
+                with keeping():
+                    lines.append(*(json.dumps({"step": step, **asdict(it)}) for it in samples))
                 writer.write(step, metrics | self.stages.take_timings())
 
     def _step(self, step: int) -> tuple[Metrics, list[Sample]]:
         """Roll out, verify, update once, refit, validate; the step is also the weights' version."""
         limits = self.recipe.timeouts
         with self.stages.stage("generation", limits.generate_s):
-            samples = collect(self.agent, self.train_rows, self.recipe.rollouts.per_prompt)
+            samples = collect(
+                self.agent,
+                self.train_rows,
+                self.recipe.rollouts.per_prompt,
+                seed=f"{self.recipe.run.seed}/train/{step}",
+            )
         metrics = self._train(samples)
         with self.stages.stage("refit", limits.refit_s):
             metrics |= self._refit(step)
         with self.stages.stage("validation", limits.validate_s):
-            answers = collect(self.agent, self.validation_rows)
+            # The same for each step, so that only the weights make a difference.
+            seed = f"{self.recipe.run.seed}/validation"
+            answers = collect(self.agent, self.validation_rows, seed=seed)
             metrics["validation/accuracy"] = accuracy(answers)
         return metrics, samples
 
@@ -90,12 +101,16 @@ class Controller:
         own = self.recipe.advantages
         advantages = ADVANTAGES[own.kind](rewards, own.epsilon)
         metrics = _spread("train/reward", rewards) | _spread("train/advantages", advantages)
-        # Colocated on accelerators: one of the two holds the memory. On a CPU there is nothing
-        # to hand over, and all four calls return at once.
-        self.generation.sleep()
-        self.policy.to_device()
         with self.stages.stage("logprobs", limits.train_s):
-            metrics["policy/checksum_before_step"] = self.policy.checksum()
+            served = self.generation.checksums()
+            # Colocated on accelerators: one of the two holds the memory. On a CPU there is nothing
+            # to hand over, and all four calls return at once.
+            self.generation.sleep()
+            self.policy.to_device()
+            checksum = self.policy.checksum()
+            check_sampled_with(served, checksum)
+            metrics["policy/checksum_before_step"] = checksum
+            metrics |= _by_worker("checksum_before_refit", served)
             old_logprobs = self.policy.logprobs(samples, temperature)
         with self.stages.stage("training", limits.train_s):
             trained = self.policy.train_step(samples, advantages, old_logprobs, temperature)
@@ -109,20 +124,21 @@ class Controller:
         names = self.policy.publish_state(self.weights)
         self.policy.to_host()
         self.generation.wake()
-        before = self.generation.checksums()
         try:
             metrics["refit/bytes"] = self.weights.stat().st_size
             answers = self.generation.refit(self.weights, names, version)
         finally:
             withdraw(self.weights)
         metrics["refit/generation_workers_updated"] = check_acknowledgements(
-            answers, self.generation.names, names, checksum
+            answers, self.generation.names, names, checksum, version
         )
-        after = self.generation.checksums()
-        for number, name in enumerate(self.generation.names):
-            metrics[f"generation/{number}/checksum_before_refit"] = before[name]
-            metrics[f"generation/{number}/checksum_after_refit"] = after[name]
-        return metrics
+        metrics["refit/weight_version"] = version
+        return metrics | _by_worker("checksum_after_refit", self.generation.checksums())
+
+
+def _by_worker(name: str, values: Mapping[str, str]) -> Metrics:
+    """Metrics of all workers, which are in the order of their numbers."""
+    return {f"generation/{number}/{name}": value for number, value in enumerate(values.values())}
 
 
 def _spread(name: str, values: Sequence[float]) -> Metrics:

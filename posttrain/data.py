@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from posttrain.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -56,6 +57,22 @@ def read_rows(path: Path) -> list[Row]:
             todo="give at least one row, one JSON object a line",
         )
     return rows
+
+
+def check_agent(rows: Sequence[Row], name: str) -> None:
+    """Refuse rows that are meant for another agent than the one they would be sent to.
+
+    Raises:
+        DataError: naming the first such row.
+    """
+    for row in rows:
+        found = row.raw["agent_ref"]["name"]
+        if found != name:
+            raise DataError(
+                f"row {row.index}: a task for the agent {name!r}",
+                f"agent_ref.name {found!r}",
+                "send each agent's rows to its own environment",
+            )
 
 
 def _parse(line: bytes, place: str) -> dict[str, Any]:

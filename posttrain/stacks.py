@@ -30,7 +30,30 @@ def register_stack_dump() -> Path | None:
     return path
 
 
-def request_stack_dump(pid: int) -> None:
-    """Ask a process of this machine that has called `register_stack_dump` for its stacks."""
-    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-        os.kill(pid, signal.SIGUSR1)
+def request_stack_dumps() -> list[int]:
+    """Ask every process of this machine that registered in the same folder for its stacks.
+
+    Makes system calls only, so that a signal handler may call it.
+
+    Returns:
+        The processes that were asked.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    asked = []
+    for path in sorted(Path(folder).glob("*.txt")) if folder else []:
+        # The process may have ended meanwhile, and its number may be somebody else's by now.
+        with contextlib.suppress(OSError):
+            if path.stem.isdecimal() and _holds(int(path.stem), path):
+                os.kill(int(path.stem), signal.SIGUSR1)
+                asked.append(int(path.stem))
+    return asked
+
+
+def _holds(pid: int, path: Path) -> bool:
+    """Whether the process has the file open, as it does from registering to its end."""
+    wanted = path.stat()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.path.samestat(descriptor.stat(), wanted):
+                return True
+    return False

@@ -55,7 +55,7 @@ class Stages:
             theirs; it must return quickly.
     """
 
-    def __init__(self, stream: TextIO, on_overrun: Callable[[], None] | None = None) -> None:
+    def __init__(self, stream: TextIO, on_overrun: Callable[[], object] | None = None) -> None:
         self._stream = stream
         self._on_overrun = on_overrun
         self._begun = time.monotonic()

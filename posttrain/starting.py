@@ -31,6 +31,7 @@ def engine_settings(recipe: Recipe, model: Path) -> list[EngineSettings]:
             kv_cache_bytes=own.kv_cache_mb << 20,
             seed=recipe.run.seed,
             tensor_parallel=own.tensor_parallel,
+            threads=own.threads,
             sleep_mode=own.colocated and recipe.cluster.accelerators > 0,
             port=port,
         )
@@ -43,10 +44,10 @@ def gym_config(recipe: Recipe, settings: Sequence[EngineSettings]) -> GymConfig:
     return GymConfig(
         model=settings[0].served_name,
         engine_urls=tuple(f"http://{HOST}:{each.port}/v1" for each in settings),
+        # A seed would be the same for all rollouts; each brings its own (posttrain.rollout).
         sampling={
             "temperature": recipe.generation.temperature,
             "max_tokens": recipe.generation.max_new_tokens,
-            "seed": recipe.run.seed,
         },
     )
 
@@ -66,7 +67,10 @@ def policy_options(recipe: Recipe, model: Path) -> PolicyOptions:
         max_grad_norm=own.max_grad_norm,
         clip_low=own.clip.low,
         clip_high=own.clip.high,
+        micro_batch_size=own.micro_batch_size,
         seed=recipe.run.seed,
+        threads=own.threads,
+        start_timeout_s=recipe.timeouts.start_s,
         collective_timeout_s=recipe.timeouts.train_s,
     )
 

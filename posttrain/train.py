@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posttrain.config import explain, load_recipe
-from posttrain.data import read_rows
+from posttrain.data import check_agent, read_rows
+from posttrain.disk import writing
 from posttrain.errors import StackError
+from posttrain.interpreters import check_interpreters
 from posttrain.model.revision import resolve_model
 from posttrain.placement import check_machine, plan_devices
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from posttrain.config import Recipe
     from posttrain.data import Row
     from posttrain.placement import Placement
+
+# How long a process may take to answer a health check before it is said to be silent.
+HEALTH_S = 2.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,14 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.write(explain(loaded))
             return 0
         checked = check(loaded.recipe)
-        checked.run_dir.mkdir(parents=True, exist_ok=True)
-        (checked.run_dir / "recipe.yaml").write_text(explain(loaded), encoding="utf-8")
         # A run that is told to end leaves by the same way as one that fails: through its clean-up.
         signal.signal(signal.SIGTERM, _leave)
-        train(checked)
+        train(checked, explain(loaded))
     except StackError as error:
         sys.stderr.write(f"posttrain: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("posttrain: interrupted\n")
+        return 128 + signal.SIGINT
     return 0
 
 
@@ -68,13 +74,13 @@ class Checked:
 
 
 def check(recipe: Recipe) -> Checked:
-    """Check devices, model revision and datasets.
+    """Check devices, model revision, datasets and interpreters.
 
     Raises:
         StackError: the first thing that is wrong.
     """
     check_machine(recipe, len(os.sched_getaffinity(0)), _accelerators())
-    return Checked(
+    checked = Checked(
         recipe=recipe,
         placement=plan_devices(recipe),
         model=resolve_model(recipe.model.path, recipe.model.revision),
@@ -82,16 +88,26 @@ def check(recipe: Recipe) -> Checked:
         validation_rows=read_rows(Path(recipe.data.validation)),
         run_dir=Path(recipe.run.dir).resolve(),
     )
+    for rows in (checked.train_rows, checked.validation_rows):
+        check_agent(rows, recipe.environment.agent)
+    check_interpreters(recipe.interpreters.model_dump())
+    return checked
 
 
-def train(checked: Checked) -> None:
+def train(checked: Checked, explained: str) -> None:
     """Start everything, take the recipe's steps, and end everything, whatever happens.
+
+    Args:
+        checked: the recipe.
+        explained: the same with each value's origin, kept in the run's folder.
 
     Raises:
         StackError: whatever made a step not a proven one.
     """
+    from posttrain.cluster import cluster, prepare_environment
+
+    prepare_environment()
     # Only now: what follows imports Ray.
-    from posttrain.cluster import cluster
     from posttrain.controller import Controller
     from posttrain.environment.servers import GymServers
     from posttrain.generation.group import GenerationGroup
@@ -99,16 +115,18 @@ def train(checked: Checked) -> None:
     from posttrain.policy.group import PolicyGroup
     from posttrain.refit.transport import run_folder
     from posttrain.rollout.collect import Agent
-    from posttrain.stacks import register_stack_dump
+    from posttrain.stacks import register_stack_dump, request_stack_dumps
     from posttrain.stages import Stages
     from posttrain.starting import engine_settings, gym_config, policy_options, seats
 
     register_stack_dump()
     recipe, run_dir, placement = checked.recipe, checked.run_dir, checked.placement
     limits = recipe.timeouts
-    stages = Stages(sys.stderr)
+    stages = Stages(sys.stderr, on_overrun=request_stack_dumps)
     with ExitStack() as running:
         writer = running.enter_context(MetricsWriter(run_dir))
+        with writing("recipe.yaml", run_dir):
+            (run_dir / "recipe.yaml").write_text(explained, encoding="utf-8")
         settings = engine_settings(recipe, checked.model)
         gym = GymServers(
             Path(recipe.interpreters.gym),
@@ -118,7 +136,8 @@ def train(checked: Checked) -> None:
         )
         # The Gym servers need no cluster, so they import while Ray starts.
         running.callback(gym.stop)
-        gym.start()
+        with writing("Gym's configuration", run_dir):
+            gym.start()
         with stages.stage("cluster", limits.cluster_s):
             bundles = running.enter_context(
                 cluster(
@@ -134,7 +153,7 @@ def train(checked: Checked) -> None:
                 settings,
                 python=Path(recipe.interpreters.generation),
                 placements=seats(placement, "generation", bundles),
-                call_timeout_s=limits.call_s,
+                call_timeout_s=limits.refit_s,
             )
             running.callback(generation.shutdown)
             policy = PolicyGroup(
@@ -155,6 +174,10 @@ def train(checked: Checked) -> None:
             gym.check()
             generation.check()
 
+        def silent() -> list[str]:
+            request_stack_dumps()
+            return [*generation.silent(HEALTH_S), *gym.silent(HEALTH_S)]
+
         folder = run_folder(f"posttrain-{os.getpid()}")
         running.callback(partial(shutil.rmtree, folder, ignore_errors=True))
         controller = Controller(
@@ -167,6 +190,7 @@ def train(checked: Checked) -> None:
                 deadline_s=limits.call_s,
                 concurrency=recipe.rollouts.concurrency,
                 watch=watch,
+                silent=silent,
             ),
             train_rows=checked.train_rows,
             validation_rows=checked.validation_rows,

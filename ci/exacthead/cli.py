@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from exacthead import commands, upkeep
 from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.stop import end_with_parent, stoppable
+from exacthead.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     # Paths and metric names are shown as they are: no markup, no emoji, no colouring of numbers.
     width = None if sys.stdout.isatty() else _WIDTH
-    console = Console(width=width, markup=False, highlight=False, emoji=False)
+    console = Terminal(width=width, markup=False, highlight=False, emoji=False)
     try:
         with stoppable():
             end_with_parent()

@@ -18,6 +18,9 @@ T = TypeVar("T")
 Flavour = Literal["cpu", "cuda"]
 LinkMode = Literal["hardlink", "copy", "clone", "symlink"]
 
+# The role of the worker that a suite's pytest runs in.
+OWN_ROLE = "suite"
+
 
 class Table(BaseModel):
     """A table of harness.toml; closed, so that a misspelt key never becomes a silent default."""
@@ -69,10 +72,16 @@ class Worker(Table):
 
 
 class Suite(Table):
-    """A set of unit tests with the worker they need. Times in seconds."""
+    """A set of unit tests with the worker they need. Times in seconds.
+
+    ``roles`` are further workers, for tests that start processes in them: role -> worker name.
+    A suite that is ``on_request`` runs only when it is named.
+    """
 
     paths: tuple[str, ...]
     worker: str
+    roles: dict[str, str] = Field(default_factory=dict)
+    on_request: bool = False
     timeout_s: float = 600.0
     environment: dict[str, str] = Field(default_factory=dict)
 
@@ -163,7 +172,7 @@ def load(root: Path) -> Harness:
         raise HarnessError(
             f"read {path}", "no such file", "run inside a repository that has one"
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"read {path}", str(error), "mend the TOML syntax there") from error
     try:
         harness = Harness.model_validate({**raw, "root": root})
@@ -208,7 +217,12 @@ def _check_references(harness: Harness, path: Path) -> None:
             for group in worker.groups
             if group not in harness.groups
         ]
-    used = [(f"suites.{name}.worker", suite.worker) for name, suite in harness.suites.items()]
+    used = []
+    for name, suite in harness.suites.items():
+        used += [(f"suites.{name}.worker", suite.worker)]
+        used += [(f"suites.{name}.roles.{role}", worker) for role, worker in suite.roles.items()]
+        if OWN_ROLE in suite.roles:
+            problems += [f"suites.{name}.roles.{OWN_ROLE}: this role is the suite's own worker's"]
     for name, job in harness.jobs.items():
         for leg_name, leg in job.legs.items():
             used += [

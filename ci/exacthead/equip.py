@@ -38,6 +38,8 @@ def resolve_all(harness: Harness, names: Iterable[str], flavour: str) -> dict[st
     """The spec of each named worker, in the given order; a missing or stale lock is an error."""
     indexes = read_indexes(os.environ)
     distinct = dict.fromkeys(names)
+    for name in distinct:
+        harness.worker(name)  # a misspelt one is said before interpreters are looked for
     return {name: resolve(harness, name, flavour, indexes=indexes) for name in distinct}
 
 

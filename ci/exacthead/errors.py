@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ class HarnessError(Exception):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known name is meant, for the end of a sentence about an unknown one."""
+    import difflib
+
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from exacthead.equip import how
 from exacthead.runs.provenance import Provenance, WorkerUse, gather
+from exacthead.workers.local import digest_folder
 from exacthead.workers.lock import lock_path
-from exacthead.workers.resolve import digest_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

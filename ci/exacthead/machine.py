@@ -51,7 +51,7 @@ def check(needs: Iterable[Need]) -> None:
         raise HarnessError(
             "a machine that this session can run on",
             "\n    " + "\n    ".join(f"{need.name}: {problem}" for need, problem in missing),
-            "\n    " + "\n    ".join(need.todo for need, _ in missing),
+            "\n    " + "\n    ".join(dict.fromkeys(need.todo for need, _ in missing)),
         )
 
 

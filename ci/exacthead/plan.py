@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from exacthead.config import OWN_ROLE
 from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
@@ -154,9 +155,14 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
 
 
 def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]:
-    """The suites (all, or the named ones); a listed path that is gone is an error that names it."""
+    """The named suites, by default all that need no request.
+
+    Raises:
+        HarnessError: an unknown suite, or a listed path that is gone.
+    """
     items = []
-    for name in tuple(dict.fromkeys(names)) or tuple(harness.suites):
+    usual = (name for name, suite in harness.suites.items() if not suite.on_request)
+    for name in tuple(dict.fromkeys(names)) or tuple(usual):
         suite = harness.suite(name)
         gone = [path for path in suite.paths if not (harness.root / path).exists()]
         if gone:
@@ -168,10 +174,11 @@ def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]
                 id=f"unit.{name}",
                 kind="suite",
                 command=(
-                    *("{python:suite}", "-m", "pytest", "--junitxml={folder}/pytest.xml"),
+                    *(f"{{python:{OWN_ROLE}}}", "-m", "pytest"),
+                    "--junitxml={folder}/pytest.xml",
                     *suite.paths,
                 ),
-                workers={"suite": suite.worker},
+                workers={OWN_ROLE: suite.worker, **suite.roles},
                 environment=suite.environment,
                 timeout_s=suite.timeout_s,
             )
@@ -202,17 +209,21 @@ def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
         raise HarnessError("a plan", "nothing is selected", "name at least one job or suite")
     for item in items:
         _check_environment(item, specs)
-    notes = tuple(
-        f"worker {name} {note}" for name, spec in sorted(specs.items()) for note in spec.notes
-    )
     return Plan(
         head=head,
         runner=runner,
         flavour=flavour,
         items=items,
         keys={name: spec.key for name, spec in sorted(specs.items())},
-        notes=notes,
+        notes=worker_notes(specs),
         invocation=invocation,
+    )
+
+
+def worker_notes(specs: Mapping[str, Spec]) -> tuple[str, ...]:
+    """What a report must say of the workers that a plan uses."""
+    return tuple(
+        f"worker {name} {note}" for name, spec in sorted(specs.items()) for note in spec.notes
     )
 
 

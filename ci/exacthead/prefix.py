@@ -5,8 +5,14 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from exacthead.terminal import drop_output
+
 if TYPE_CHECKING:
     from typing import TextIO
+
+
+# A line that has grown longer is shown as it is.
+_LONGEST = 1 << 16
 
 
 class Prefixed:
@@ -21,6 +27,8 @@ class Prefixed:
         """Take what the log of an item grew by."""
         with self._lock:
             *lines, rest = (self._begun.get(item_id, "") + text).split("\n")
+            if len(rest) > _LONGEST:
+                lines, rest = [*lines, rest], ""
             self._begun[item_id] = rest
             self._show(item_id, lines)
 
@@ -31,5 +39,8 @@ class Prefixed:
             self._show(item_id, [rest] if rest else [])
 
     def _show(self, item_id: str, lines: list[str]) -> None:
-        self._target.write("".join(f"{item_id} | {line}\n" for line in lines))
-        self._target.flush()
+        try:
+            self._target.write("".join(f"{item_id} | {line}\n" for line in lines))
+            self._target.flush()
+        except BrokenPipeError:
+            drop_output()

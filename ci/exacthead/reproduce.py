@@ -13,7 +13,7 @@ from exacthead.config import load
 from exacthead.equip import check_machine, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import changed_paths, git, read_changes, read_head
-from exacthead.plan import read_plan
+from exacthead.plan import read_plan, worker_notes
 from exacthead.runs.folder import RunFolder
 from exacthead.session import CHANGES
 from exacthead.workers import claim
@@ -110,7 +110,7 @@ def plan_again(
         plan,
         head=read_head(root),
         keys={name: spec.key for name, spec in specs.items()},
-        notes=tuple(note for spec in specs.values() for note in spec.notes),
+        notes=worker_notes(specs),
         invocation=invocation,
     )
     return harness, again, specs, differences

@@ -15,7 +15,7 @@ from exacthead.conclude import conclude, counts
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
-from exacthead.head import read_changes
+from exacthead.head import changed_paths, read_changes, read_head
 from exacthead.prefix import Prefixed
 from exacthead.request import make_request
 from exacthead.runs.execute import Execution, exit_code, not_run
@@ -95,12 +95,31 @@ class Session:
             except HarnessError as error:
                 self.say(str(error))
                 return self._none_ran(folder, State.FAILED, str(error))
-            folder.write_provenance(evidence(self.harness, self.plan, self.specs, workers))
+            provenance = evidence(self.harness, self.plan, self.specs, workers)
+            folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
             execution = Execution(
                 folder, interrupts, conclude=self._conclude, echo=self._prefixed.write
             )
-            return self._report(folder, *execution.run(requests))
+            state, results = execution.run(requests)
+            if changed := self._changed(folder):
+                folder.write_provenance(provenance.model_copy(update={"changed": changed}))
+            return self._report(folder, state, results)
+
+    def _changed(self, folder: RunFolder) -> tuple[str, ...]:
+        """How the checkout is not what it was when the plan was made; then no head tells what ran.
+
+        Raises:
+            HarnessError: it is no checkout any more.
+        """
+        root, then = self.harness.root, self.plan.head
+        now = read_head(root)
+        if now.commit != then.commit:
+            return (f"its head is {now} now",)
+        before = (folder.path / CHANGES).read_text(encoding="utf-8") if then.dirty else ""
+        after = read_changes(root) if now.dirty else ""
+        paths = {*changed_paths(before), *changed_paths(after)}
+        return () if before == after else tuple(sorted(paths))
 
     def _none_ran(self, folder: RunFolder, state: State, reason: str) -> int:
         """Every item gets its verdict and files also when there was no worker to run it in."""

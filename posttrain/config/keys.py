@@ -56,7 +56,13 @@ class Key:
 
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
-_BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+_BOUNDS = {
+    "gt": "above",
+    "ge": "at least",
+    "lt": "below",
+    "le": "at most",
+    "multiple_of": "a multiple of",
+}
 
 
 def schema_keys(

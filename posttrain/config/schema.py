@@ -22,7 +22,8 @@ class Run(Section):
     """Where the run's results go and what makes it repeatable."""
 
     dir: Text = Field(description="folder of the run's results; metrics and logs are written here")
-    seed: int = Field(ge=0, description="seed of every random generator")
+    # NumPy, which the engines seed too, takes 32 bits.
+    seed: int = Field(ge=0, lt=2**32, description="seed of every random generator")
     steps: Count = Field(description="optimizer steps")
 
 
@@ -88,6 +89,8 @@ class Policy(Section):
     lr: float = Field(gt=0, description="learning rate")
     optimizer: Optimizer
     max_grad_norm: float = Field(gt=0, description="gradients are scaled down to this global norm")
+    micro_batch_size: Count = Field(description="sequences in one forward pass of a rank")
+    threads: Count = Field(description="computing threads of a rank")
     clip: Clip
 
 
@@ -97,13 +100,20 @@ class Generation(Section):
     workers: Count = Field(description="engines")
     tensor_parallel: Count = Field(description="devices that one engine is spread over")
     colocated: bool = Field(description="whether policy and generation share devices")
-    temperature: float = Field(ge=0, description="sampling temperature; 0, or 0.01 and above")
+    temperature: float = Field(
+        ge=0,
+        description="of rollouts and validation; 0 takes the likeliest token, else at least 0.01",
+    )
     max_new_tokens: Count = Field(description="longest completion, in tokens")
     max_model_len: Annotated[int, Field(ge=2)] = Field(
         description="longest prompt and completion together, in tokens; above max_new_tokens"
     )
     kv_cache_mb: Count = Field(description="key-value cache of one engine, in MiB")
-    block_size: Count = Field(description="tokens of one key-value cache block")
+    # What every attention kernel of vLLM can be given.
+    block_size: int = Field(
+        ge=16, multiple_of=16, description="tokens of one key-value cache block"
+    )
+    threads: Count = Field(description="computing threads of an engine's rank")
     ports: tuple[Port, ...] = Field(
         description="port of each engine's server, one for each worker; empty: free ports"
     )
@@ -158,10 +168,10 @@ class Timeouts(Section):
     cluster_s: Seconds = Field(description="start of the Ray cluster")
     start_s: Seconds = Field(description="start of policy, generation and Gym together")
     generate_s: Seconds = Field(description="all rollouts of a step")
-    train_s: Seconds = Field(description="log-probabilities, loss and optimizer step")
-    refit_s: Seconds = Field(description="refit of every generation worker")
+    train_s: Seconds = Field(description="log-probabilities; loss and optimizer step; each")
+    refit_s: Seconds = Field(description="refit of every generation worker; any call to one")
     validate_s: Seconds = Field(description="validation")
-    call_s: Seconds = Field(description="one call to a server")
+    call_s: Seconds = Field(description="one rollout: a call to Gym's agent")
 
 
 class Recipe(Section):

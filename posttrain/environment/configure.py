@@ -17,6 +17,17 @@ NAMES = (AGENT, VERIFIER, MODEL)
 # answer. A limit that is never reached leaves the decision to the deadline of the rollout's call.
 _NEVER_S = 86_400.0
 
+# The policy recomputes log-probabilities of a distribution that only the temperature shapes.
+# Filters and penalties that a row might ask for would make the engine's another one.
+UNSHAPED: dict[str, float | int] = {
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+
 
 @dataclass(frozen=True)
 class GymConfig:
@@ -27,7 +38,7 @@ class GymConfig:
         engine_urls: base URLs of the OpenAI-compatible engines, ``http://host:port/v1``. Gym picks
             one for each rollout by the digest of its session.
         sampling: what every request to an engine asks for, whatever the dataset row says
-            (``temperature``, ``top_p``, ``max_tokens``, ``seed`` and the like).
+            (``temperature``, ``max_tokens``), besides :data:`UNSHAPED`.
     """
 
     model: str
@@ -79,7 +90,7 @@ def global_config(config: GymConfig, ports: dict[str, int]) -> dict[str, Any]:
             # A longer prompt than the engine can take is an error, not an empty answer.
             propagate_context_overflow_errors=True,
             uses_reasoning_parser=False,
-            sampling_overrides=dict(config.sampling),
+            sampling_overrides=UNSHAPED | config.sampling,
         ),
         **server(
             VERIFIER,

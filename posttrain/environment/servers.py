@@ -133,6 +133,10 @@ class GymServers:
                 f"read {child.log}",
             )
 
+    def silent(self, patience_s: float) -> list[str]:
+        """The servers that answer no readiness check within ``patience_s`` seconds each."""
+        return [name for name in NAMES if not _ready(self.ports[name], patience_s)]
+
     def stop(self) -> None:
         """End the servers and everything they started, within 3 seconds; may be called again."""
         if self._child is not None:
@@ -196,8 +200,8 @@ class GymServers:
         }
 
 
-def _ready(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
+def _ready(port: int, patience_s: float = 1.0) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=patience_s)
     try:
         connection.request("GET", "/readyz")
         return connection.getresponse().status == _HTTP_OK

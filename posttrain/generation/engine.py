@@ -43,6 +43,8 @@ def arguments(settings: EngineSettings) -> Namespace:
         "kv-cache-memory-bytes": settings.kv_cache_bytes,
         "seed": settings.seed,
         "tensor-parallel-size": settings.tensor_parallel,
+        # Named, since vLLM would take Ray's executor whenever it finds itself in a Ray actor.
+        "distributed-executor-backend": "mp" if settings.tensor_parallel > 1 else "uni",
         "logprobs-mode": "processed_logprobs",
         # Sampling defaults are the request's and the recipe's business, not the checkpoint's.
         "generation-config": "vllm",
@@ -58,6 +60,7 @@ def arguments(settings: EngineSettings) -> Namespace:
         "--disable-fastapi-docs",
         # Outputs are made where the request is; one thread steps the engine.
         "--no-async-scheduling",
+        "--no-use-tqdm-on-load",
     ]
     if settings.sleep_mode:
         flags.append("--enable-sleep-mode")

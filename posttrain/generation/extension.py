@@ -8,18 +8,19 @@ way from another rank's process.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from posttrain.checksum import state_checksum
-from posttrain.generation.layout import live_pieces
+from posttrain.errors import RefitError
+from posttrain.generation.layout import Piece, live_pieces
 from posttrain.refit.transport import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from posttrain.refit.transport import TensorInfo, Weights
 
@@ -95,6 +96,45 @@ class RefitExtension:
             checksum=state_checksum((piece.name, piece.tensor) for piece in pieces),
             differing=tuple(differing),
         )
+
+    @torch.no_grad()
+    def refit_pieces(self) -> list[Piece]:
+        """This rank's live parts themselves, in host memory."""
+        pieces = live_pieces(self.model_runner.get_model())
+        return [replace(piece, tensor=piece.tensor.cpu().contiguous()) for piece in pieces]
+
+
+def assembled(pieces: Iterable[Piece]) -> dict[str, torch.Tensor]:
+    """Full tensors from the parts of all ranks; where parts overlap they must be equal.
+
+    Raises:
+        RefitError: parts contradict each other, or leave a gap.
+    """
+    full: dict[str, torch.Tensor] = {}
+    known: dict[str, torch.Tensor] = {}
+    for piece in pieces:
+        if piece.name not in full:
+            full[piece.name] = torch.zeros(piece.shape, dtype=piece.tensor.dtype)
+            known[piece.name] = torch.zeros(piece.shape[piece.dim], dtype=torch.bool)
+        target, seen = piece.of(full[piece.name]), piece.extent(known[piece.name])
+        both = seen.nonzero().squeeze(-1)
+        if not torch.equal(
+            target.index_select(piece.dim, both), piece.tensor.index_select(piece.dim, both)
+        ):
+            raise RefitError(
+                f"the live weights of all ranks, {piece.name}",
+                "ranks that hold the same part differ",
+                "don't generate with this worker; start a new one",
+            )
+        target.copy_(piece.tensor)
+        seen.fill_(value=True)
+    if gaps := sorted(name for name, seen in known.items() if not bool(seen.all())):
+        raise RefitError(
+            "the live weights of all ranks",
+            f"no rank serves all of {', '.join(gaps)}",
+            "don't generate with this worker; start a new one",
+        )
+    return full
 
 
 def differences(

@@ -55,6 +55,10 @@ class Piece:
         """The same part of another full tensor."""
         return full.narrow(self.dim, self.start, self.tensor.shape[self.dim])
 
+    def extent(self, along: torch.Tensor) -> torch.Tensor:
+        """The same part of a vector that has one entry an index of ``dim``."""
+        return along.narrow(0, self.start, self.tensor.shape[self.dim])
+
 
 def live_pieces(model: nn.Module) -> Iterator[Piece]:
     """Read the weights that ``model`` computes with, under their checkpoint names.

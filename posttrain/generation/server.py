@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -12,38 +10,16 @@ from vllm.entrypoints.launchers.api_server.app_state import init_app_state
 from vllm.entrypoints.launchers.app import build_app
 
 from posttrain.errors import WorkerError
+from posttrain.ports import HOST
 
 if TYPE_CHECKING:
+    import socket
     from argparse import Namespace
 
     from vllm.v1.engine.async_llm import AsyncLLM
 
-HOST = "127.0.0.1"
 # Seconds that requests in flight have when the server ends; then they are cancelled.
 SHUTDOWN_S = 1
-
-
-def bind(port: int) -> socket.socket:
-    """Take a port of this machine before anything slow starts; 0 takes a free one.
-
-    Raises:
-        WorkerError: naming the port that is in use or not allowed.
-    """
-    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        taken.bind((HOST, port))
-        # Two sockets may bind one port with SO_REUSEADDR until one of them listens.
-        taken.listen(128)
-    except OSError as error:
-        taken.close()
-        found = "in use by another process" if error.errno == errno.EADDRINUSE else str(error)
-        raise WorkerError(
-            f"port {port} of {HOST} for a generation server",
-            f"port {port} is {found}",
-            "set another port, or 0 for a free one",
-        ) from error
-    return taken
 
 
 class Server:

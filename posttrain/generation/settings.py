@@ -9,7 +9,6 @@ from typing import Literal
 ENVIRONMENT = {
     # One process for each worker: the engine's thread is not bound to cores of its own.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "OMP_NUM_THREADS": "1",
     # The first request with log-probabilities would otherwise compile for seconds.
     "TORCHDYNAMO_DISABLE": "1",
     # The engine core runs in this process (see core.py).
@@ -20,7 +19,13 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "WARNING",
     # Models are local folders; nothing is looked up on a network.
     "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
+
+
+def engine_environment(threads: int = 1) -> dict[str, str]:
+    """The variables of an engine's process; `threads` is the number of its OpenMP threads."""
+    return ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class EngineSettings:
         kv_cache_bytes: size of the key-value cache.
         seed: of the sampler.
         tensor_parallel: ranks that share one model; more than one adds a process for each rank.
+        threads: OpenMP threads of each rank. Spinning threads that share a core with another
+            process are slower than one thread alone.
         sleep_mode: let the engine hand its accelerator memory over (``sleep``); not on a CPU.
         port: of the HTTP server on 127.0.0.1; 0 takes a free one.
     """
@@ -50,6 +57,7 @@ class EngineSettings:
     kv_cache_bytes: int = 16 << 20
     seed: int = 0
     tensor_parallel: int = 1
+    threads: int = 1
     sleep_mode: bool = False
     port: int = 0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from posttrain.checksum import state_checksum
 from posttrain.errors import RefitError
-from posttrain.generation.extension import uncovered
+from posttrain.generation.extension import assembled, uncovered
 from posttrain.refit.acknowledgement import Acknowledgement
 from posttrain.refit.transport import opened, read_manifest
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from posttrain.generation.core import InProcessCore
     from posttrain.generation.extension import Readback
+    from posttrain.generation.layout import Piece
     from posttrain.refit.transport import Published
 
 
@@ -64,6 +65,21 @@ async def update_weights(
         checksum=checksum,
         weight_version=published.version,
     )
+
+
+async def live_checksum(core: InProcessCore, worker: str) -> str:
+    """The checksum of the full live weights, read back from every rank of the engine.
+
+    Raises:
+        RefitError: the ranks' parts contradict each other or leave a gap.
+    """
+    readbacks: list[Readback] = await core.collective_rpc_async("refit_readback")
+    if not readbacks:
+        raise RefitError(f"the live weights of {worker}", "no rank answered", "start a new worker")
+    if len(readbacks) == 1:
+        return readbacks[0].checksum
+    parts: list[list[Piece]] = await core.collective_rpc_async("refit_pieces")
+    return state_checksum(assembled(piece for part in parts for piece in part).items())
 
 
 def _names_differ(said: Sequence[str], offered: Sequence[str]) -> list[str]:

@@ -7,15 +7,17 @@ because the driver that names the class has none.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import os
-import threading
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from posttrain.errors import StackError, WorkerError
-from posttrain.generation.settings import ENVIRONMENT, EngineSettings, Sampling
+from posttrain.generation.loop import LoopThread
+from posttrain.generation.noise import drop_expected_warnings
+from posttrain.generation.port import bind
+from posttrain.generation.settings import EngineSettings, Sampling, engine_environment
+from posttrain.imports import collector_paused
 from posttrain.refit.transport import Published
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     from posttrain.generation.core import InProcessCore
-    from posttrain.generation.extension import Readback
     from posttrain.generation.server import Server
     from posttrain.refit.acknowledgement import Acknowledgement
 
@@ -44,50 +45,46 @@ class GenerationWorker:
         self.name = name
         self.deadline_s = deadline_s
         self.weight_version = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop: LoopThread | None = None
         self._engine: AsyncLLM | None = None
         self._core: InProcessCore | None = None
         self._server: Server | None = None
 
-    def start(self, settings: EngineSettings, deadline_s: float = 300.0) -> str:
+    def start(self, settings: EngineSettings) -> str:
         """Load the model, start the engine and the server.
+
+        How long that may take, the caller decides: it has nothing to lose by ending the process.
 
         Returns:
             The base URL for OpenAI clients, ending in ``/v1``.
 
         Raises:
-            WorkerError: the port is in use, the environment lacks a variable, or no answer in time.
+            WorkerError: the port is in use, or the environment lacks a variable.
             ModelError: vLLM can't run this model.
         """
-        wrong = {
-            key: os.environ.get(key)
-            for key, value in ENVIRONMENT.items()
-            if os.environ.get(key) != value
-        }
+        wanted = engine_environment(settings.threads)
+        wrong = {key: os.environ.get(key) for key in wanted if os.environ.get(key) != wanted[key]}
         if wrong:
             raise WorkerError(
                 f"{self.name} in a process with the engine's environment",
                 f"{wrong}",
-                f"start the process with {ENVIRONMENT}",
+                f"start the process with {wanted}",
             )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="http", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread("http")
         try:
-            return self._wait(self._start(settings), deadline_s, "start")
+            return self._wait(self._start(settings), None, "start")
         except StackError:
             self.shutdown()
             raise
 
     async def _start(self, settings: EngineSettings) -> str:
-        # Imported here, in the process that needs vLLM and with its environment set.
-        from posttrain.generation.server import Server, bind
-
+        drop_expected_warnings()
         sock = bind(settings.port)
         try:
-            from posttrain.generation.engine import arguments, start_engine
-
+            # Imported here, in the process that needs vLLM and with its environment set.
+            with collector_paused():
+                from posttrain.generation.engine import arguments, start_engine
+                from posttrain.generation.server import Server
             args = arguments(settings)
             self._engine, self._core = start_engine(args)
         except BaseException:
@@ -174,21 +171,19 @@ class GenerationWorker:
     def checksum(self) -> str:
         """The checksum of the live weights, read back (``posttrain.checksum.state_checksum``).
 
+        A model that is spread over tensor-parallel ranks is put together here for it, in host
+        memory.
+
         Raises:
-            WorkerError: the model is spread over several ranks, none of which has it in full; a
-                refit compares each rank's part with the published weights instead.
+            WorkerError: the engine is dead, or did not answer in time.
+            RefitError: a weight cannot be read back, or is not all there.
         """
 
         async def read() -> str:
+            from posttrain.generation.update import live_checksum
+
             _, core = self._running()
-            readbacks: list[Readback] = await core.collective_rpc_async("refit_readback")
-            if len(readbacks) != 1:
-                raise WorkerError(
-                    f"one checksum of the weights in {self.name}",
-                    f"{len(readbacks)} tensor-parallel ranks",
-                    "compare the ranks' parts with a file: load_weights does",
-                )
-            return readbacks[0].checksum
+            return await live_checksum(core, self.name)
 
         return self._wait(read(), self.deadline_s, "checksum")
 
@@ -256,18 +251,14 @@ class GenerationWorker:
 
     def shutdown(self) -> None:
         """End the server and the engine; may be called more than once."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
+        loop = self._loop
+        if loop is None:
             return
         try:
             self._wait(self._stop(), self.deadline_s, "shutdown")
         finally:
-            self._loop = self._thread = None
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(self.deadline_s)
-            # A thread that hangs keeps its loop; it ends with the process.
-            if not thread.is_alive():
-                loop.close()
+            self._loop = None
+            loop.stop(self.deadline_s)
 
     async def _stop(self) -> None:
         if self._server is not None:
@@ -291,18 +282,16 @@ class GenerationWorker:
     def _dead(self, found: str) -> WorkerError:
         return WorkerError(f"a running engine in {self.name}", found, "start a new worker")
 
-    def _wait(self, work: Coroutine[Any, Any, T], deadline_s: float, what: str) -> T:
+    def _wait(self, work: Coroutine[Any, Any, T], deadline_s: float | None, what: str) -> T:
         """Run ``work`` in the server's loop; nothing waits longer than its deadline."""
         if self._loop is None:
             work.close()
             raise self._dead("it was not started, or was shut down")
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return answer.result(deadline_s)
+            return self._loop.run(work, deadline_s)
         except StackError:
             raise
-        except concurrent.futures.TimeoutError as error:
-            answer.cancel()
+        except TimeoutError as error:
             raise WorkerError(
                 f"{what} of {self.name} within {deadline_s} s",
                 "no answer",

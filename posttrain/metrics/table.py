@@ -23,7 +23,7 @@ number that is not finite stands there as `NaN`, `Infinity` or `-Infinity`, so t
 it. The numbers are in TensorBoard's event files under `tensorboard/` too; texts are in the JSON
 lines only.
 
-`<n>` is the number of a generation worker, from 0.
+`<n>` is the number of a generation worker, from 0. Starting is timed in the first step's line.
 
 | name | unit | meaning | formula |
 |---|---|---|---|
@@ -70,7 +70,7 @@ STAGES = {
     "start_gym": "start of the Gym servers",
     "start": "start of policy, generation and Gym, which overlap",
     "generation": "rollouts of the step, verification included",
-    "logprobs": "log-probabilities recomputed by the policy",
+    "logprobs": "weights of both sides compared, log-probabilities recomputed by the policy",
     "training": "loss, gradients and optimizer step",
     "refit": "weights sent, loaded and acknowledged",
     "validation": "validation after the refit",
@@ -113,13 +113,14 @@ METRICS: tuple[Metric, ...] = (
         "count",
         "workers that acknowledged the new weights with the right names and checksum",
     ),
+    Metric("refit/weight_version", "count", "version that every worker serves now: the step"),
     Metric("refit/bytes", "bytes", "weights sent to one worker"),
     Metric("policy/checksum_before_step", TEXT, "weights before the optimizer step", _CHECKSUM),
     Metric("policy/checksum_after_step", TEXT, "weights after the optimizer step", _CHECKSUM),
     Metric(
         "generation/<n>/checksum_before_refit",
         TEXT,
-        "live weights of worker n, read back before the refit",
+        "live weights of worker n that sampled the step, read back before it is trained on",
         _CHECKSUM,
     ),
     Metric(
@@ -131,8 +132,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "validation/accuracy",
         "fraction",
-        "mean reward of the validation rows after the refit",
-        "sum of rewards / rows",
+        "share of the validation rows whose answer the verifier accepts, after the refit",
+        "count(reward = 1) / rows",
     ),
     *(Metric(f"timing/{stage}", SECONDS, meaning) for stage, meaning in STAGES.items()),
 )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
+import threading
 from typing import TYPE_CHECKING, Self
 
+from posttrain.disk import Lines, writing
 from posttrain.errors import StackError
 from posttrain.metrics.table import TEXT, Metric, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
 
@@ -20,8 +22,7 @@ Number = int | float
 class MetricsWriter:
     """The metrics of one run; use it as a context manager.
 
-    A line is on the disk when :meth:`write` returns. A line that does not fit on the disk is taken
-    back as a whole, so that the lines before it stay readable.
+    A line is on the disk, whole, when :meth:`write` returns.
 
     Args:
         run_dir: the run's folder; ``metrics.jsonl`` must not exist in it yet.
@@ -36,18 +37,18 @@ class MetricsWriter:
 
         self.path = run_dir / "metrics.jsonl"
         self._last_step = -1
-        try:
-            run_dir.mkdir(parents=True, exist_ok=True)
-            self._lines = self.path.open("xb", buffering=0)
-            self._events = Writer(str(run_dir / "tensorboard"))
-        except FileExistsError:
+        if self.path.exists():
             raise StackError(
                 f"write metrics to {self.path}",
                 "metrics of an earlier run",
                 "give each run a fresh folder (run.dir)",
-            ) from None
-        except OSError as error:
-            raise self._unwritable(error) from error
+            )
+        self._hook_before = threading.excepthook
+        threading.excepthook = self._thread_failed
+        with self._writing():
+            run_dir.mkdir(parents=True, exist_ok=True)
+            self._lines = Lines(self.path)
+            self._events = Writer(str(run_dir / "tensorboard"))
 
     def __enter__(self) -> Self:
         return self
@@ -83,20 +84,19 @@ class MetricsWriter:
         # A loss that is not a number must reach the contract as what it is: neither null, nor an
         # absent key, nor an exception that loses the rest of the line. Hence NaN literals.
         line = json.dumps({"step": step, **metrics}, allow_nan=True)
-        self._append(line.encode() + b"\n")
-        self._last_step = step
-        try:
+        with self._writing():
+            self._lines.append(line)
+            self._last_step = step
             self._add_events(step, metrics)
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def close(self) -> None:
         """Flush and close both files."""
         self._lines.close()
         try:
-            self._events.close()
-        except OSError as error:
-            raise self._unwritable(error) from error
+            with self._writing():
+                self._events.close()
+        finally:
+            threading.excepthook = self._hook_before
 
     def _add_events(self, step: int, metrics: Mapping[str, Number | str]) -> None:
         import numpy as np
@@ -108,24 +108,13 @@ class MetricsWriter:
                     self._events.add_scalar(name, value, step)
         self._events.flush()
 
-    def _append(self, line: bytes) -> None:
-        start = self._lines.tell()
-        try:
-            rest = line
-            while rest:
-                rest = rest[self._lines.write(rest) :]
-            os.fsync(self._lines.fileno())
-        except OSError as error:
-            self._lines.truncate(start)
-            self._lines.seek(start)
-            raise self._unwritable(error) from error
+    def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
+        """Leave out of the log what TensorBoard's thread also hands to whoever writes next."""
+        if not type(failure.thread).__module__.startswith("tensorboard."):
+            self._hook_before(failure)
 
-    def _unwritable(self, error: OSError) -> StackError:
-        return StackError(
-            f"write metrics to {self.path.parent}",
-            error.strerror or str(error),
-            "free space there, or choose another run.dir",
-        )
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing("metrics", self.path.parent)
 
 
 def _check_type(name: str, metric: Metric, value: object) -> None:

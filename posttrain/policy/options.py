@@ -34,6 +34,7 @@ class PolicyOptions:
         seed: seed of the rank's random generators.
         threads: OpenMP threads of a rank. One by default: spinning threads that share a core with
             another process are slower than no threads at all.
+        start_timeout_s: how long a rank waits for the slowest one to import and load, in seconds.
         collective_timeout_s: how long a collective waits for the slowest rank, in seconds.
     """
 
@@ -52,6 +53,7 @@ class PolicyOptions:
     micro_batch_size: int = 8
     seed: int = 0
     threads: int = 1
+    start_timeout_s: float = 120.0
     collective_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
@@ -61,7 +63,8 @@ class PolicyOptions:
         for name in ("ranks", "micro_batch_size", "threads"):
             value = getattr(self, name)
             _require(name, value, "a whole number of at least 1", holds=value >= 1)
-        for name in ("learning_rate", "max_grad_norm", "adam_epsilon", "collective_timeout_s"):
+        positive = ("learning_rate", "max_grad_norm", "adam_epsilon")
+        for name in (*positive, "start_timeout_s", "collective_timeout_s"):
             value = getattr(self, name)
             _require(name, value, "finite and positive", holds=math.isfinite(value) and value > 0)
         _require(

@@ -78,6 +78,8 @@ class PolicyRank:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # needs no resolvable host name
         if self._store is None:
             self._store = self._make_store(port=port, serve=False)
+        model = load_model(self.options.model).to(self.device)
+        self._meet(self._store)
         dist.init_process_group(
             BACKENDS[self.options.device],
             store=self._store,
@@ -85,7 +87,7 @@ class PolicyRank:
             world_size=self.options.ranks,
             timeout=timedelta(seconds=self.options.collective_timeout_s),
         )
-        self.model = load_model(self.options.model).to(self.device)
+        self.model = model
         mesh = init_device_mesh(self.options.device, (self.options.ranks,))
         precision = MixedPrecisionPolicy(param_dtype=self.dtype, reduce_dtype=torch.float32)
         for layer in self.model.base_model.layers:
@@ -216,8 +218,14 @@ class PolicyRank:
             self.options.ranks,
             is_master=serve,
             wait_for_workers=False,
-            timeout=timedelta(seconds=self.options.collective_timeout_s),
+            timeout=timedelta(seconds=self.options.start_timeout_s),
         )
+
+    def _meet(self, store: dist.Store) -> None:
+        """Wait until every rank has imported and loaded: a collective's patience is shorter."""
+        names = [f"loaded/{rank}" for rank in range(self.options.ranks)]
+        store.set(names[self.rank], "")
+        store.wait(names, timedelta(seconds=self.options.start_timeout_s))
 
     def _passes(self, count: int) -> list[range]:
         mine = split(count, self.options.ranks)[self.rank]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from posttrain.errors import RefitError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 TODO = "don't generate with these workers; start them again from a checkpoint"
 
@@ -34,7 +34,11 @@ class Acknowledgement:
 
 
 def check_acknowledgements(
-    acks: Sequence[object], expected_workers: Sequence[str], names: Collection[str], checksum: str
+    acks: Sequence[object],
+    expected_workers: Sequence[str],
+    names: Collection[str],
+    checksum: str,
+    version: int,
 ) -> int:
     """Accept a refit only when each expected worker acknowledged it exactly once.
 
@@ -43,6 +47,8 @@ def check_acknowledgements(
         expected_workers: the name of each worker, once.
         names: checkpoint names that the policy sent.
         checksum: of the policy's weights.
+        version: of these weights, which each worker must state: the answer to an earlier refit is
+            none to this one, even where the weights did not change.
 
     Returns:
         How many workers were updated: always ``len(expected_workers)``.
@@ -64,12 +70,33 @@ def check_acknowledgements(
     problems += _attendance(valid, expected_workers)
     for ack in valid:
         problems += _content(ack, names, checksum)
-    versions = {ack.weight_version for ack in valid}
-    if len(versions) > 1:
-        problems.append(f"workers serve different weight versions: {sorted(versions)}")
+    problems += [
+        f"{ack.worker} states weight version {ack.weight_version!r}, not {version}"
+        for ack in valid
+        if type(ack.weight_version) is not int or ack.weight_version != version
+    ]
     if problems:
         raise RefitError(asked, "; ".join(problems), TODO)
     return len(valid)
+
+
+def check_sampled_with(checksums: Mapping[str, str], checksum: str) -> None:
+    """Accept a batch for training only when every worker sampled it with the policy's weights.
+
+    Args:
+        checksums: each worker's, of its live weights.
+        checksum: of the policy's weights.
+
+    Raises:
+        RefitError: naming every worker that serves other weights, or that there is none.
+    """
+    wrong = [f"{name} serves {found!r}" for name, found in checksums.items() if found != checksum]
+    if wrong or not checksums or not checksum:
+        raise RefitError(
+            f"every generation worker serving the policy's weights {checksum!r}",
+            "; ".join(wrong) or f"{len(checksums)} workers",
+            "nothing was trained; check that policy and generation load one revision in one dtype",
+        )
 
 
 def _attendance(acks: Sequence[Acknowledgement], expected: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
+from posttrain.data import check_agent
 from posttrain.environment.configure import AGENT
 from posttrain.errors import DataError, StackError, WorkerError
 from posttrain.rollout.convert import to_sample
@@ -26,6 +28,15 @@ _EXCERPT_CHARS = 1500
 _SEE_LOG = "look into the logs of the engines and of Gym's servers"
 
 
+class _LateError(WorkerError):
+    """A rollout that took longer than its deadline."""
+
+    def blaming(self, silent: Sequence[str]) -> WorkerError:
+        """The same with the names of those that do not answer anything."""
+        either = f"; nor does {' or '.join(silent)} answer a health check" if silent else ""
+        return WorkerError(self.asked, self.found + either, self.todo)
+
+
 @dataclass(frozen=True)
 class Agent:
     """A Gym agent, and the patience with it.
@@ -38,6 +49,8 @@ class Agent:
         watch: called about five times a second while rollouts are under way; raises a
             :class:`~posttrain.errors.StackError` when a process that they need has died, which
             ends them at once instead of at the deadline.
+        silent: called once after a rollout's deadline has passed, in another thread; returns the
+            names of the processes behind the agent that do not answer, for the error.
     """
 
     url: str
@@ -45,6 +58,7 @@ class Agent:
     deadline_s: float = 30.0
     concurrency: int = 8
     watch: Callable[[], None] = lambda: None
+    silent: Callable[[], Sequence[str]] = tuple
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.deadline_s <= 0:
@@ -52,8 +66,18 @@ class Agent:
             raise ValueError(msg)
 
 
-def collect(agent: Agent, rows: Sequence[Row], samples_per_row: int = 1) -> list[Sample]:
+def collect(
+    agent: Agent, rows: Sequence[Row], samples_per_row: int = 1, *, seed: str = ""
+) -> list[Sample]:
     """Roll out each row ``samples_per_row`` times.
+
+    Args:
+        agent: where the rows are sent.
+        rows: the tasks.
+        samples_per_row: rollouts of each.
+        seed: what distinguishes this collection from others. Each rollout samples with a seed of
+            its own that is derived from it, so that the same collection gives the same samples
+            again, whatever the order in which they are computed.
 
     Returns:
         ``len(rows) * samples_per_row`` samples in the order of ``rows``, a row's rollouts together.
@@ -65,24 +89,27 @@ def collect(agent: Agent, rows: Sequence[Row], samples_per_row: int = 1) -> list
     if samples_per_row < 1:
         msg = f"{samples_per_row} samples per row"
         raise ValueError(msg)
-    for row in rows:
-        if row.raw["agent_ref"]["name"] != agent.name:
-            raise DataError(
-                f"row {row.index}: a task for the agent {agent.name!r}",
-                f"agent_ref.name {row.raw['agent_ref']['name']!r}",
-                "send each agent's rows to its own environment",
-            )
-    return asyncio.run(_collect(agent, rows, samples_per_row))
+    check_agent(rows, agent.name)
+    return asyncio.run(_collect(agent, rows, samples_per_row, seed))
 
 
-async def _collect(agent: Agent, rows: Sequence[Row], samples_per_row: int) -> list[Sample]:
+def rollout_seed(seed: str, row: int, rollout: int) -> int:
+    """The seed of one rollout, in [0, 2**32), different for each but for accidents."""
+    digest = hashlib.sha256(f"{seed}/{row}/{rollout}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+async def _collect(
+    agent: Agent, rows: Sequence[Row], samples_per_row: int, seed: str
+) -> list[Sample]:
     slots = asyncio.Semaphore(agent.concurrency)
     failed: dict[tuple[int, int], StackError] = {}
 
     async def roll_out(place: int, rollout: int) -> Sample:
         async with slots:
             try:
-                answer = await _run(session, agent, rows[place], rollout)
+                body = _body(rows[place], rollout, seed)
+                answer = await _run(session, agent, rows[place].index, body)
                 return to_sample(rows[place].index, answer)
             except StackError as error:
                 failed[place, rollout] = error
@@ -111,26 +138,59 @@ async def _collect(agent: Agent, rows: Sequence[Row], samples_per_row: int) -> l
                 # system a moment to tell.
                 await asyncio.sleep(_WATCH_S)
                 agent.watch()
-            raise failed[min(failed)] if failed else _first(errors) from None
+            error = failed[min(failed)] if failed else _first(errors)
+            if isinstance(error, _LateError):
+                error = error.blaming(await asyncio.to_thread(agent.silent))
+            raise error from None
     return samples
 
 
+def _body(row: Row, rollout: int, seed: str) -> dict[str, Any]:
+    """What ``/run`` is sent: the row, its place, and a seed by Gym's way to the engine."""
+    params = row.raw["responses_create_params"]
+    metadata = params.get("metadata") or {}
+    extra = _extra_body(row, metadata)
+    extra["seed"] = rollout_seed(seed, row.index, rollout)
+    metadata = {**metadata, "extra_body": json.dumps(extra)}
+    return {
+        **row.raw,
+        "responses_create_params": {**params, "metadata": metadata},
+        "_ng_task_index": row.index,
+        "_ng_rollout_index": rollout,
+    }
+
+
+def _extra_body(row: Row, metadata: dict[str, Any]) -> dict[str, Any]:
+    """The request fields that the row itself adds, as the JSON text that Gym expects."""
+    text = metadata.get("extra_body") or "{}"
+    try:
+        extra = json.loads(text)
+    except (TypeError, ValueError):
+        extra = None
+    if not isinstance(extra, dict):
+        raise DataError(
+            f"row {row.index}: metadata.extra_body as the text of a JSON object",
+            repr(text),
+            "correct the row, or leave the key out",
+        )
+    return extra
+
+
 async def _run(
-    session: aiohttp.ClientSession, agent: Agent, row: Row, rollout: int
+    session: aiohttp.ClientSession, agent: Agent, row: int, body: dict[str, Any]
 ) -> dict[str, Any]:
     """POST one rollout to ``/run``, as Gym's own rollout collection does.
 
     Gym's servers send again, for ever, what a dead engine did not answer; only the deadline here
     ends that. When it passes, the connection closes and Gym cancels the rollout on its side.
     """
-    asked, url = f"row {row.index}: a rollout", f"{agent.url}/run"
-    body = {**row.raw, "_ng_task_index": row.index, "_ng_rollout_index": rollout}
+    asked, url = f"row {row}: a rollout", f"{agent.url}/run"
     try:
         async with asyncio.timeout(agent.deadline_s), session.post(url, json=body) as reply:
             status, content = reply.status, await reply.read()
     except TimeoutError:
         found = f"no answer from {url} within {agent.deadline_s:g} s"
-        raise WorkerError(asked, found, _SEE_LOG) from None
+        raise _LateError(asked, found, _SEE_LOG) from None
     except aiohttp.ClientError as error:
         found = f"no answer from {url}: {type(error).__name__}: {error}"
         raise WorkerError(asked, found, _SEE_LOG) from error

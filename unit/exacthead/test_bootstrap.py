@@ -132,6 +132,24 @@ def test_noxw_runs_nox_in_the_environment_and_hands_on_its_arguments(
     assert "building" not in again.stderr
 
 
+def test_a_version_manager_s_shim_is_passed_once_and_its_path_is_kept(
+    checkout: Path, fake_uv: Callable[..., Path], tmp_path: Path
+) -> None:
+    shims, log = tmp_path / "shims", tmp_path / "shim.log"
+    shims.mkdir()
+    shim = shims / "python3"
+    shim.write_text(
+        f'#!/bin/sh\necho passed >>"{log}"\nPATH="{fake_uv()}:$PATH" exec "{sys.executable}" "$@"\n'
+    )
+    shim.chmod(0o755)
+
+    done = noxw(checkout, f"{shims}:/usr/bin:/bin", "-l")
+
+    assert "nox got: -I -m nox" in done.stdout, done.stderr
+    assert f"PATH {tmp_path / 'fake'}:{shims}" in done.stdout
+    assert log.read_text() == "passed\n"
+
+
 def test_noxw_without_any_python_says_what_to_install(checkout: Path) -> None:
     done = noxw(checkout, "/nonexistent")
 

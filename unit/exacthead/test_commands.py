@@ -17,7 +17,8 @@ from junitparser import JUnitXml
 from exacthead.cli import main
 from exacthead.config import load
 from exacthead.plan import read_plan
-from exacthead.workers.lock import INPUTS, worker_inputs
+from exacthead.runs.folder import RunFolder, State
+from exacthead.workers.lock import sealed, worker_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,8 +271,8 @@ def test_an_interrupt_while_workers_are_built_leaves_a_folder_that_says_so(
     harness = (small_repository.root / "ci/harness.toml").read_text(encoding="utf-8")
     built = re.sub(r"provided = .*\nrequirements = .*", "", harness)
     small_repository.write({"ci/harness.toml": built, "ci/locks/plain-cpu.txt": ""})
-    digest = worker_inputs(load(small_repository.root), "plain", "cpu").digest
-    small_repository.commit({"ci/locks/plain-cpu.txt": f"{INPUTS}{digest}\n"})
+    inputs = worker_inputs(load(small_repository.root), "plain", "cpu")
+    small_repository.commit({"ci/locks/plain-cpu.txt": sealed("a test", inputs, "")})
     path = f"{tools}:{os.environ['PATH']}"
     with small_repository.start("unit", PATH=path) as process:
         deadline = time.monotonic() + 120
@@ -312,3 +313,39 @@ def test_a_step_summary_that_cannot_be_written_changes_no_verdict(
 
     assert code == 0
     assert "cannot be written to" in printed
+
+
+def test_a_terminal_that_goes_away_takes_no_run_along(small_repository: Repository) -> None:
+    script = (small_repository.root / "functional/count.sh").read_text(encoding="utf-8")
+    small_repository.commit({"functional/count.sh": "yes line | head -n 100000\n" + script})
+    with small_repository.start("functional", "count") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(timeout=240)
+
+    folder = RunFolder(small_repository.run_folder())
+    assert code == 0
+    assert folder.state() is State.PASSED
+    assert "1 item: 1 passed" in folder.summary.read_text(encoding="utf-8")
+
+
+def test_a_checkout_that_is_edited_during_a_run_is_no_exact_head(
+    small_repository: Repository,
+) -> None:
+    script = (small_repository.root / "functional/count.sh").read_text(encoding="utf-8")
+    edit = "echo '# edited' >>functional/count.contract.toml\n"
+    head = small_repository.commit({"functional/count.sh": edit + script})
+
+    for edited in (True, True, False):
+        if not edited:
+            small_repository.write({"functional/count.sh": script})
+        code, printed = small_repository.exacthead("functional", "count")
+
+        assert code == 0, printed
+        run = small_repository.run_folder()
+        assert f"at head {head[:12]}-dirty" in (run / "summary.md").read_text(encoding="utf-8")
+        said = "The checkout was changed while the run went on: functional/count.contract.toml."
+        assert (said in printed) is edited
+        changed = ["functional/count.contract.toml"] if edited else []
+        assert read(run / "provenance.json")["changed"] == changed

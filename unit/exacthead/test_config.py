@@ -44,6 +44,13 @@ def test_this_repository_s_own_declaration_is_valid() -> None:
     assert harness.root == ROOT
 
 
+@pytest.mark.parametrize("package", ["exacthead", "posttrain"])
+def test_this_repository_s_suites_can_import_what_they_test(package: str) -> None:
+    folders = load(ROOT).project.pythonpath
+
+    assert [place for place in folders if (ROOT / place / package / "__init__.py").is_file()]
+
+
 def test_a_worker_has_the_cpu_flavour_unless_it_says_otherwise(
     make_harness: Callable[[str], Harness],
 ) -> None:
@@ -96,6 +103,16 @@ def test_every_problem_is_said_at_once(make_harness: Callable[[str], Harness]) -
     [
         ('groups = ["test"]', 'groups = ["tset"]', "unit.groups: no group 'tset'; did you mean"),
         ('worker = "unit"', 'worker = "unti"', "suites.own.worker: no worker 'unti'; did you"),
+        (
+            'paths = ["unit"]',
+            'paths = []\nroles = { a = "y" }',
+            "suites.own.roles.a: no worker 'y'",
+        ),
+        (
+            'paths = ["unit"]',
+            'paths = []\nroles = { suite = "unit" }',
+            "suites.own.roles.suite: this role is the suite's own",
+        ),
         ('policy = "unit"', 'policy = "x"', "train.legs.plain.workers.policy: no worker 'x'"),
     ],
 )
@@ -150,3 +167,14 @@ def test_a_declaration_cannot_be_changed_after_it_was_read(
     for field in ("python", "requirements"):
         with pytest.raises(ValueError, match="frozen"):
             setattr(worker, field, ())
+
+
+@pytest.mark.parametrize(
+    "content", [b'name = "\xff"', f"a = {'9' * 5000}".encode(), f"a = {'[' * 5000}".encode()]
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci" / "harness.toml").write_bytes(content)
+
+    with pytest.raises(HarnessError, match=r"read .*/ci/harness\.toml"):
+        load(tmp_path)

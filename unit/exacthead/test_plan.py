@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.head import Head
 from exacthead.plan import Item, Plan, leg_items, make_plan, read_plan, suite_items, worker_names
@@ -90,6 +91,27 @@ def test_a_suite_is_one_pytest_in_its_worker(harness: Harness) -> None:
     assert second.command[-2:] == ("unit/two", "unit/three")
     assert worker_names([first, second]) == ["a", "b"]
     assert [item.id for item in suite_items(harness, ["two", "two"])] == ["unit.two"]
+
+
+def test_a_suite_on_request_runs_only_when_it_is_named(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    make_harness(DECLARED.replace("[suites.two]", "[suites.two]\non_request = true"))
+    declared = load(harness.root)
+
+    assert [item.id for item in suite_items(declared)] == ["unit.one"]
+    assert [item.id for item in suite_items(declared, ["two"])] == ["unit.two"]
+
+
+def test_a_suite_s_further_roles_are_workers_of_its_item(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    make_harness(DECLARED.replace("[suites.two]", '[suites.two]\nroles = { policy = "a" }'))
+    (item,) = suite_items(load(harness.root), ["two"])
+
+    assert item.workers == {"suite": "b", "policy": "a"}
+    assert worker_names([item]) == ["a", "b"]
+    assert item.command[0] == "{python:suite}"
 
 
 def test_a_path_that_is_gone_is_named(harness: Harness) -> None:

@@ -107,6 +107,15 @@ def test_a_line_is_shown_once_it_is_whole_with_its_item_s_name() -> None:
     assert target.getvalue() == "a | one\nb | x\na | two\na | last\n"
 
 
+def test_a_line_that_never_ends_is_shown_in_parts() -> None:
+    target = io.StringIO()
+    prefixed = Prefixed(target)
+    for _ in range(3):
+        prefixed.write("a", 100_000 * "x")
+
+    assert target.getvalue() == 3 * f"a | {100_000 * 'x'}\n"
+
+
 @given(st.lists(st.text("ab\n")))
 def test_however_a_log_arrives_its_lines_are_the_same(parts: list[str]) -> None:
     shown = []

@@ -11,7 +11,7 @@ import pytest
 
 from exacthead.cli import main
 from exacthead.config import load
-from exacthead.workers.lock import INPUTS, worker_inputs
+from exacthead.workers.lock import sealed, worker_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,9 +42,9 @@ def ask(
     """A function that runs ``exacthead workers ...`` in a repository with one small worker."""
     wheel = make_wheel(tmp_path / "wheels", "alpha", "1.0")
     empty_repository.write({"ci/harness.toml": WORKER})
-    inputs = worker_inputs(load(empty_repository.root), "small", "cpu").digest
+    inputs = worker_inputs(load(empty_repository.root), "small", "cpu")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    lock = f"{INPUTS}{inputs}\nalpha==1.0 \\\n    --hash=sha256:{digest}\n"
+    lock = sealed("a test", inputs, f"alpha==1.0 \\\n    --hash=sha256:{digest}\n")
     empty_repository.commit({"ci/locks/small-cpu.txt": lock})
     monkeypatch.chdir(empty_repository.root)
     for name, value in {

@@ -35,11 +35,12 @@ def load(path: Path) -> Contract:
             are named, each unknown key and kind with its nearest known one.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        # Editors of some systems put a byte order mark in front.
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         todo = "name a contract file that exists in harness.toml"
         raise HarnessError(f"read {path}", "no such file", todo) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"read {path}", str(error), "mend the TOML there") from error
     return parse(raw, path.name.removesuffix(".toml").removesuffix(".contract"))
 

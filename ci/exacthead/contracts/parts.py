@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from exacthead.config import Table
 
-Number: TypeAlias = int | float
+
+def _float_range(value: float) -> float:
+    """Refuse an integer that no recorded number could be compared with."""
+    if abs(value) > sys.float_info.max:
+        raise ValueError("it is beyond the range of a float")
+    return value
+
+
+Number: TypeAlias = Annotated[int | float, AfterValidator(_float_range)]
 Step: TypeAlias = Annotated[int, Field(ge=0)]
 # TOML has lists only; their items stay strictly typed.
 Steps: TypeAlias = Annotated[tuple[Step, ...], Field(strict=False, min_length=1)]

@@ -99,7 +99,8 @@ class Execution:
         outcome = self._outcome(request)
         try:
             result = self.conclude(request, outcome)
-        except HarnessError as error:
+        except (HarnessError, OSError) as error:
+            # Whatever the item did to its own files costs no other item its verdict.
             result = plain_result(
                 request, replace(outcome, verdict=Verdict(Kind.FAILED, str(error)))
             )
@@ -115,6 +116,9 @@ class Execution:
             return run_item(request, echo=show, stop=self._stopped)
         except HarnessError as error:
             return not_run(request, str(error))
+        except OSError as error:
+            lost = Verdict(Kind.CRASHED, f"the harness could not follow it to its end: {error}")
+            return replace(not_run(request, ""), verdict=lost)
 
 
 def not_run(request: ItemRequest, reason: str) -> ItemOutcome:

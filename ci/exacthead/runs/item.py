@@ -12,11 +12,12 @@ import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import exacthead
 from exacthead.errors import HarnessError
@@ -131,13 +132,14 @@ def run_item(
             reserved variable) or its folder cannot be written to.
     """
     write_json(request.folder.request, request.describe())
-    request.folder.log.write_bytes(b"")
     token = uuid.uuid4().hex
-    with claim_ports() as ports:
+    # The log stays open: an item that removes it, or its whole folder, takes no evidence away.
+    with claim_ports() as ports, request.folder.log.open("w+b") as log:
         private = private_folder()
         try:
             order = _order(request, private, ports, token)
-            facts = _supervise(order, ports, Echo(request.folder.log, echo), stop)
+            facts = _supervise(order, ports, Echo(log, echo), stop)
+            facts.notes += _put_back(request, log)
         finally:
             if not request.keep_private:
                 shutil.rmtree(private, ignore_errors=True)
@@ -152,6 +154,22 @@ def run_item(
         log=request.folder.log,
         private=private if request.keep_private else None,
     )
+
+
+def _put_back(request: ItemRequest, log: IO[bytes]) -> tuple[str, ...]:
+    """Restore the log and the request where the item has removed or replaced them; a note of it."""
+    path = request.folder.log
+    if path.is_file() and path.samefile(f"/proc/self/fd/{log.fileno()}"):
+        return ()
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    request.folder.artifacts.mkdir(parents=True, exist_ok=True)
+    write_json(request.folder.request, request.describe())
+    log.seek(0)
+    with path.open("wb") as file:
+        shutil.copyfileobj(log, file)
+    return ("it removed or replaced its own log, which was put back",)
 
 
 def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Order:
@@ -184,27 +202,27 @@ def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Ord
 def _supervise(order: Order, ports: Ports, echo: Echo, stop: Callable[[], bool]) -> Facts:
     """Start the supervisor and wait for its facts."""
     source = str(Path(exacthead.__file__).parent.parent)
-    errors = Path(order.private) / "supervisor.log"
     started = time.monotonic()
-    with errors.open("wb") as log:
+    with tempfile.TemporaryFile() as errors:
         supervisor = subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", _BOOT, source],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log,
+            stderr=errors,
             # The claim on the ports outlives a killed harness until the supervisor has ended all.
             pass_fds=(ports.claim.fileno(),),
             start_new_session=True,
         )
-    with supervisor:
-        report = _talk(supervisor, order, echo, stop)
-    if report:
-        return read_facts(report)
+        with supervisor:
+            report = _talk(supervisor, order, echo, stop)
+        if report:
+            return read_facts(report)
+        errors.seek(0)
+        said = errors.read().decode(errors="replace").strip()[-500:]
     # Nobody is left who knows the tree; what the token marks is ended from here.
     process.end(
         lambda: process.members(order.token), grace_s=0, kill_s=_POLL_S * 50, hurry=lambda: True
     )
-    said = errors.read_text(encoding="utf-8", errors="replace").strip()[-500:]
     return Facts(
         ended_by="supervisor",
         error=f"exit code {supervisor.returncode}{'; it said: ' + said if said else ''}",

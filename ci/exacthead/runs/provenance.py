@@ -70,6 +70,7 @@ class Provenance(Record):
         commit: the head's commit.
         tree: its tree.
         dirty: whether the checkout differed from it.
+        changed: what was changed in the checkout while the run went on: paths, or another head.
         harness: the harness's version.
         interpreter: the harness's own Python.
         packages: the harness's own distributions, ``name==version``.
@@ -85,6 +86,7 @@ class Provenance(Record):
     commit: str
     tree: str
     dirty: bool
+    changed: tuple[str, ...] = ()
     harness: str
     interpreter: str
     packages: tuple[str, ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rich.markdown import Markdown
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -73,6 +72,8 @@ def _markdown_table(table: Table) -> list[str]:
 
 def show(summary: Summary, console: Console) -> None:
     """The summary on a terminal; lines to copy are never wrapped."""
+    from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and needed at the end only
+
     colour = _COLOURS.get(summary.state, "bold red")
     for item_id, text in summary.details:
         console.print(Text(visible(item_id), style="bold"))

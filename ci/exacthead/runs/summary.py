@@ -72,7 +72,8 @@ def summarize(
         provenance: what was used.
         folder: the run folder.
     """
-    head = provenance.commit[:12] + ("-dirty" if provenance.dirty else "")
+    exact = not (provenance.dirty or provenance.changed)
+    head = provenance.commit[:12] + ("" if exact else "-dirty")
     unrun = {Kind.NOT_RUN, Kind.SKIPPED}
     bad = [result for result in results if result.verdict.kind is not Kind.PASSED]
     return Summary(
@@ -140,8 +141,10 @@ def _workers(provenance: Provenance) -> Table:
 
 def _notes(results: Sequence[ItemResult], provenance: Provenance) -> tuple[str, ...]:
     dirty = ("The checkout was dirty: its commit does not tell what ran.",)
+    edited = f"The checkout was changed while the run went on: {', '.join(provenance.changed)}."
     return (
         *(dirty if provenance.dirty else ()),
+        *((edited,) if provenance.changed else ()),
         *(f"worker {each.name}: {note}" for each in provenance.workers for note in each.notes),
         *(f"image {name}: {digest}" for name, digest in provenance.images.items()),
         *(f"{each.item_id}: {note}" for each in results for note in each.notes),

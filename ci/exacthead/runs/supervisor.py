@@ -72,7 +72,7 @@ class Supervisor:
         if self.facts.ended_by != "exit" or self._exit != 0 or self.facts.leftovers:
             self._keep_artifacts()
         if not self.order.keep_private:
-            _remove_tree(self.order.private)
+            self.facts.notes += _remove_tree(self.order.private)
         return self.facts
 
     def _start(self) -> int:
@@ -247,16 +247,31 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _remove_tree(folder: str) -> None:
-    """Remove the item's private folder, read-only folders in it included."""
+def _open(folder: Path) -> None:
+    """Let the owner into a folder; where that cannot be, its removal will say so."""
+    with contextlib.suppress(OSError):
+        if not folder.is_symlink():
+            folder.chmod(0o700)
 
-    def make_writable(function: Any, path: str, _: Any) -> None:
-        Path(path).parent.chmod(0o700)
-        Path(path).chmod(0o700)
-        function(path)
+
+def _remove_tree(folder: str) -> tuple[str, ...]:
+    """Remove the item's private folder, closed folders in it included; a note of what stays."""
+    kept: list[str] = []
+
+    def note(_function: Any, path: str, reason: Any) -> None:
+        kept.append(f"temporary files could not be removed: {path}: {reason[1].strerror}")
 
     if Path(folder).exists():
-        shutil.rmtree(folder, onerror=make_writable)
+        shutil.rmtree(folder, onerror=note)
+    if kept:
+        # Seldom needed, and a walk over as many files again: so only now.
+        kept.clear()
+        _open(Path(folder))
+        for parent, names, _ in os.walk(folder):
+            for name in names:
+                _open(Path(parent, name))
+        shutil.rmtree(folder, onerror=note)
+    return tuple(kept[:1])
 
 
 def main() -> None:

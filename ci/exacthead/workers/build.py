@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from exacthead.errors import HarnessError
+from exacthead.workers.local import copy_package, digest_folder
 from exacthead.workers.uv import find_uv
 
 if TYPE_CHECKING:
@@ -194,10 +195,24 @@ class Build:
                 f"folders for {_listed([*folders])}",
                 "give a folder for each local package of the spec, and for no other",
             )
-        for name in names:
+        for name, digest in self.spec.local_packages:
+            self._install_local_package(name, digest, folders[name])
+
+    def _install_local_package(self, name: str, digest: str, folder: Path) -> None:
+        """Build from a copy: its content is the spec's, whatever is edited in the folder now."""
+        with tempfile.TemporaryDirectory(prefix="exacthead-local-") as place:
+            copy = Path(place) / name
+            copy_package(folder, copy)
+            found = digest_folder(copy)
+            if found != digest:
+                raise HarnessError(
+                    f"worker {self.spec.name!r} with local package {name!r} of digest {digest}",
+                    f"{folder} has digest {found}: it was changed after the plan was made",
+                    "ask again, and leave the folder alone meanwhile",
+                )
             # --reinstall refreshes: else uv may take an earlier build of the folder from its cache.
             command = ["pip", "install", "--no-deps", "--reinstall", *self._pip_arguments()]
-            self._uv([*command, str(folders[name].resolve())])
+            self._uv([*command, str(copy)])
 
     def _check(self, version: str, prefix: str, base_prefix: str, path: list[str]) -> None:
         if version != self.spec.interpreter.version:

@@ -174,18 +174,26 @@ def _candidates(
     # A shim is a script that starts whichever version pyenv has switched on, or fails; uv would
     # start every one of them.
     folders = [Path(folder) for folder in environ.get("PATH", "").split(os.pathsep) if folder]
-    folders = [folder for folder in folders if folder != pyenv / "shims"]
+    # The shims also say where pyenv is, to a process whose HOME is not the user's.
+    shims = [folder for folder in folders if _is_shims(folder)]
+    pyenvs = dict.fromkeys([pyenv, *(folder.parent for folder in shims)])
+    folders = [folder for folder in folders if folder not in shims]
     uv = read_indexes(environ).uv_environment() | {
         "UV_PYTHON_SEARCH_PATH": os.pathsep.join(map(str, folders)),
         "UV_PYTHON_DOWNLOADS": "never",
     }
     yield "uv (uv python list)", list(_known_to_uv(minor, tuple(sorted(uv.items()))))
-    versions = (pyenv / "versions").glob(f"{minor}*/bin/{name}")
-    yield f"pyenv's versions under {pyenv}", sorted(versions)
+    for root in pyenvs:
+        versions = (root / "versions").glob(f"{minor}*/bin/{name}")
+        yield f"pyenv's versions under {root}", sorted(versions)
     yield f"{name} on PATH", [folder / name for folder in folders if (folder / name).exists()]
     for pattern in system_folders:
         folders = sorted(Path("/").glob(pattern.lstrip("/")))
         yield pattern, [folder / name for folder in folders if (folder / name).exists()]
+
+
+def _is_shims(folder: Path) -> bool:
+    return folder.name == "shims" and (folder.parent / "versions").is_dir()
 
 
 @functools.cache

@@ -8,6 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from exacthead.errors import HarnessError
+
 # 128 bits tell any two specs apart; the readiness record holds all 256 and is compared in full.
 STEM = 32
 
@@ -55,9 +57,22 @@ class Layout:
         return self.root / "uses" / key[:STEM]
 
     def create(self) -> None:
-        """Make the folders that are missing."""
-        for kind in ("workers", "records", "manifests", "locks", "logs", "stamps", "uses"):
-            (self.root / kind).mkdir(parents=True, exist_ok=True)
+        """Make the folders that are missing.
+
+        Raises:
+            HarnessError: the store cannot be written to.
+        """
+        try:
+            for kind in ("workers", "records", "manifests", "locks", "logs", "stamps", "uses"):
+                (self.root / kind).mkdir(parents=True, exist_ok=True)
+            # Each use leaves a stamp: a store that can only be read is of no use.
+            tempfile.TemporaryFile(dir=self.root).close()
+        except OSError as error:
+            raise HarnessError(
+                f"the store of workers in {self.root}",
+                f"it cannot be written to: {error.strerror}",
+                "make room there, or point EXACTHEAD_CACHE at a folder that can be written to",
+            ) from error
 
     def stems(self) -> list[str]:
         """Every worker that has a folder or a record, sorted."""

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import tomllib
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from exacthead.errors import HarnessError, nearest
 from exacthead.workers.build import Supplies
 from exacthead.workers.index import read_indexes
 from exacthead.workers.interpreter import find
+from exacthead.workers.local import digest_file, digest_folder, local_packages
 from exacthead.workers.lock import exact, lock_path, read_lock, worker_inputs
 from exacthead.workers.provided import Declaration, examine_provided
 from exacthead.workers.spec import Spec
 from exacthead.workers.swap import Swapped, swap_local_builds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from exacthead.config import Harness, Worker
     from exacthead.workers.index import Indexes
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-# What building or running leaves in a package's folder; never part of its content.
-_LEFTOVERS = frozenset({"__pycache__", ".git"})
-_BUILD_FOLDERS = frozenset({"build", "dist"})
 
 
 def resolve(
@@ -99,7 +94,7 @@ def resolve(
         link_mode=worker.link_mode,
         environment=environment,
         local_packages=tuple((key, digest_folder(path)) for key, path in packages.items()),
-        patches=tuple(_digest_file(path) for path in _patches(harness.root, worker)),
+        patches=tuple(digest_file(path) for path in _patches(harness.root, worker)),
         sources=swapped.sources,
         probes=worker.probes,
         notes=(*notes, *swapped.notes),
@@ -122,70 +117,6 @@ def build_supplies(harness: Harness, spec: Spec, indexes: Indexes) -> Supplies:
         patches=_patches(harness.root, worker),
         local_packages=local_packages(harness.root, worker),
     )
-
-
-def local_packages(root: Path, worker: Worker) -> dict[str, Path]:
-    """The worker's local packages, sorted: the name that each has for installers -> its folder.
-
-    Raises:
-        HarnessError: a folder is no package, or two have one name.
-    """
-    found: dict[str, Path] = {}
-    for entry in worker.local_packages:
-        folder = root / entry
-        asked = f"local package {entry!r}"
-        try:
-            data = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-            name = canonicalize_name(data["project"]["name"])
-        except (FileNotFoundError, NotADirectoryError):
-            raise HarnessError(
-                asked, f"no pyproject.toml in {folder}", "name the folder of a package"
-            ) from None
-        except (tomllib.TOMLDecodeError, KeyError) as error:
-            raise HarnessError(
-                asked,
-                f"its pyproject.toml has no readable [project] name: {error}",
-                "give it a [project] table with a name",
-            ) from error
-        if name in found:
-            raise HarnessError(
-                asked,
-                f"{found[name].relative_to(root)} is called {name!r} as well",
-                "keep one of the two",
-            )
-        found[name] = folder
-    return dict(sorted(found.items()))
-
-
-def package_files(folder: Path) -> Iterator[Path]:
-    """The files and links of a local package, sorted, without byte code, .git and build results."""
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        leftover = (
-            not _LEFTOVERS.isdisjoint(parts)
-            or parts[0] in _BUILD_FOLDERS
-            or any(part.endswith(".egg-info") for part in parts)
-        )
-        if not leftover and (path.is_symlink() or not path.is_dir()):
-            yield path
-
-
-def digest_folder(folder: Path) -> str:
-    """64 hexadecimal digits of a local package: each file's relative name, mode and content.
-
-    The folder's own name and place are not in it.
-    """
-    digest = hashlib.sha256()
-    for path in package_files(folder):
-        relative = path.relative_to(folder).as_posix()
-        if path.is_symlink():
-            kind, content = "link", hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
-        else:
-            kind = "program" if os.access(path, os.X_OK) else "file"
-            content = _digest_file(path)
-        # Neither a kind nor a digest holds a NUL, and no file name does: no two lists meet.
-        digest.update(os.fsencode(f"{relative}\0{kind}\0{content}\0"))
-    return digest.hexdigest()
 
 
 def _expanded(
@@ -234,8 +165,3 @@ def _patches(root: Path, worker: Worker) -> tuple[Path, ...]:
             "name files below the repository",
         )
     return paths
-
-
-def _digest_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

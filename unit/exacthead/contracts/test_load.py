@@ -50,6 +50,40 @@ def test_a_missing_contract_and_broken_toml_are_errors(tmp_path: Path) -> None:
         load(broken)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"check = {'9' * 5000}".encode(),
+        f"check = {'[' * 5000}{']' * 5000}".encode(),
+        b'[[check]]\nname = "\xff"\n',
+        b"check = 1979-13-01",
+    ],
+)
+def test_whatever_a_contract_file_holds_the_error_names_it(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.contract.toml"
+    path.write_bytes(content)
+    with pytest.raises(HarnessError, match=r"read .*/odd\.contract\.toml"):
+        load(path)
+    with pytest.raises(HarnessError, match=f"read {tmp_path}"):
+        load(tmp_path)
+
+
+def test_a_byte_order_mark_and_foreign_line_ends_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "windows.contract.toml"
+    path.write_bytes(
+        b'\xef\xbb\xbf[[check]]\r\nname = "low"\r\nkind = "finite"\r\nmetric = "a"\r\n'
+    )
+
+    assert [check.name for check in load(path).checks] == ["low"]
+
+
+@pytest.mark.parametrize("key", ["value", "tolerance"])
+def test_an_integer_beyond_every_float_bounds_nothing(key: str) -> None:
+    check = {"name": "a", "kind": "equals", "metric": "m", "value": 1, "tolerance": 1}
+
+    assert problem_of(check | {key: 10**400}).endswith(f"{key}: it is beyond the range of a float")
+
+
 @pytest.mark.parametrize("raw", [{}, {"check": []}, {"check": {}}, {"check": "all"}])
 def test_a_contract_without_a_check_is_an_error(raw: dict[str, Any]) -> None:
     with pytest.raises(HarnessError, match="holds no \\[\\[check\\]\\]"):

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from exacthead.runs.echo import Echo, visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 
@@ -28,11 +30,29 @@ def test_however_the_log_grows_the_same_text_is_shown(
 ) -> None:
     log = tmp_path_factory.mktemp("echo") / "log"
     shown: list[str] = []
-    echo = Echo(log, shown.append)
-    for cut in [*sorted(cuts), len(data)]:
-        log.write_bytes(data[:cut])
-        echo.follow()
-    echo.finish()
+    with log.open("w+b") as file:
+        echo = Echo(file, shown.append)
+        for cut in [*sorted(cuts), len(data)]:
+            log.write_bytes(data[:cut])
+            echo.follow()
+        echo.finish()
     # A carriage return that is cut from its newline shows as a line end of its own.
     whole = data.decode(errors="replace")
     assert "".join(shown).replace("\n", "") == visible(whole).replace("\n", "")
+
+
+def test_a_flood_is_not_followed_to_its_end_and_the_gap_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n" + 40 * (1 << 20) * b"x" + b"\nlast\n")
+    shown: list[str] = []
+    with log.open("rb") as file:
+        Echo(file, shown.append).follow()
+        once = sum(map(len, shown))
+        shown.clear()
+        Echo(file, shown.append).finish()
+
+    assert once < 2 << 20
+    assert sum(map(len, shown)) < 2 << 20
+    gap = len(log.read_bytes()) - (1 << 20)
+    assert shown[0] == f"\n... {gap} bytes are only in the log ...\n"
+    assert shown[-1].endswith("x\nlast\n")

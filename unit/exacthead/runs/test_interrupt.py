@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,3 +165,19 @@ def test_the_signals_are_given_back() -> None:
         assert interrupts.asked()
         assert interrupts.name == "SIGTERM"
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_item_that_floods_the_terminal_is_interrupted_all_the_same(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, 'echo $$ > "$EXACTHEAD_ARTIFACTS/pids"; exec yes flood')
+    log = driver.folder.item_path("item/0").log
+    deadline = time.monotonic() + 60
+    while not log.exists() or log.stat().st_size < 1 << 26:
+        assert time.monotonic() < deadline, "the flood never came"
+        time.sleep(0.02)
+    driver.process.send_signal(signal.SIGINT)
+
+    code, _ = driver.end()
+
+    assert code == 130
+    assert driver.folder.state() is State.INTERRUPTED
+    log.unlink()

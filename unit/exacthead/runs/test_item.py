@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -11,6 +12,7 @@ import pytest
 
 from exacthead.errors import HarnessError
 from exacthead.runs.item import ItemRequest, run_item
+from exacthead.runs.supervisor import _remove_tree
 from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
@@ -421,3 +423,46 @@ def test_shared_memory_of_others_is_left_alone(python: Callable[..., ItemRequest
         assert name.read_bytes() == b"theirs"
     finally:
         name.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        'rm -rf "$EXACTHEAD_ITEM_FOLDER"',
+        'rm "$EXACTHEAD_ITEM_FOLDER/stdout.log"; mkdir "$EXACTHEAD_ITEM_FOLDER/stdout.log"',
+        'ln -sf /dev/null "$EXACTHEAD_ITEM_FOLDER/stdout.log"',
+    ],
+)
+def test_an_item_that_removes_its_own_log_takes_nothing_away(
+    shell: Callable[..., ItemRequest], harm: str
+) -> None:
+    request = shell(f"echo before; {harm}; echo after; exit 3")
+
+    outcome = run_item(request)
+
+    assert outcome.verdict == Verdict(Kind.FAILED, "exit code 3; last lines: before | after")
+    assert outcome.notes == ("it removed or replaced its own log, which was put back",)
+    assert not request.folder.log.is_symlink()
+    assert request.folder.log.read_text() == "before\nafter\n"
+    assert json.loads(request.folder.request.read_text())["item_id"] == "item"
+
+
+def test_closed_folders_are_removed_with_the_rest(shell: Callable[..., ItemRequest]) -> None:
+    outcome = run_item(
+        shell('mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a $TMPDIR/..; echo $TMPDIR')
+    )
+
+    assert outcome.verdict == Verdict(Kind.PASSED)
+    assert outcome.notes == ()
+    assert not Path(outcome.log.read_text().strip()).parent.exists()
+
+
+def test_a_temporary_file_that_cannot_be_removed_is_noted(tmp_path: Path) -> None:
+    # A process's folder in /proc stands for whatever the kernel does not let go.
+    place = tmp_path / "private"
+    place.mkdir()
+    (place / "file").touch()
+    kept = _remove_tree("/proc/self/fdinfo"), _remove_tree(str(place)), _remove_tree(str(place))
+
+    assert kept[0][0].startswith("temporary files could not be removed: /proc/self/fdinfo")
+    assert kept[1:] == ((), ())

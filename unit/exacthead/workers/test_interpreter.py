@@ -114,6 +114,20 @@ def test_a_pyenv_shim_that_fails_hides_nothing(machine: dict[str, str]) -> None:
     assert search(machine) == (wanted, ())
 
 
+def test_pyenv_is_found_by_its_shims_where_home_is_another(
+    machine: dict[str, str], tmp_path: Path
+) -> None:
+    wanted = stand_in(pyenv(machine, "3.13.0"), "3.13.0")
+    shims = Path(machine["HOME"]) / ".pyenv" / "shims"
+    ran = tmp_path / "ran"
+    script(shims / "python3.13", f"touch {ran}; exit 127")
+    machine["PATH"] = f"{shims}:{machine['PATH']}"
+    machine["HOME"] = str(tmp_path / "private")
+
+    assert search(machine) == (wanted, ())
+    assert not ran.exists()
+
+
 def test_an_interpreter_on_path_that_does_not_run_is_named_with_its_reason(
     machine: dict[str, str], tmp_path: Path
 ) -> None:

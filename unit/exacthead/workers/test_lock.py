@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from exacthead.config import Harness, load
 from exacthead.errors import HarnessError
 from exacthead.workers.lock import (
-    INPUTS,
     Inputs,
     check_locks,
     exact,
@@ -20,6 +19,7 @@ from exacthead.workers.lock import (
     lock_path,
     pins,
     read_lock,
+    sealed,
     worker_inputs,
 )
 
@@ -55,7 +55,7 @@ def pin(name: str, version: str = "1.0") -> str:
 def put(root: Path, name: str, flavour: str | None, inputs: Inputs, *lines: str) -> Path:
     """Write a lock as `nox -s lock` would, with the lines given."""
     path = lock_path(root, name, flavour)
-    path.write_text(f"# made by hand\n{INPUTS}{inputs.digest}\n{''.join(lines)}", encoding="utf-8")
+    path.write_text(sealed("a test", inputs, "".join(lines)), encoding="utf-8")
     return path
 
 
@@ -173,7 +173,7 @@ def test_an_address_in_a_lock_is_a_problem(
 
     problems = check_locks(harness)
 
-    assert any("small-cpu.txt: line 5 holds an address" in problem for problem in problems)
+    assert any("small-cpu.txt: line 6 holds an address" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,33 @@ def test_a_requirement_that_is_not_pinned_and_hashed_is_a_problem(
     (found,) = check_locks(harness)
 
     assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("beta==1.0", "beta==1.1"),
+        (pin("beta"), ""),
+        ("sha256:000", "sha256:111"),
+        (pin("beta"), pin("beta") + pin("gamma")),
+        ("# content: sha256:", "# contents: sha256:"),
+    ],
+)
+def test_a_lock_that_was_edited_by_hand_is_told_and_not_read(
+    make_harness: Callable[[str], Harness], was: str, now: str
+) -> None:
+    harness = make_harness(WORKERS)
+    put_all(harness, pin("alpha"), pin("beta"))
+    path = lock_path(harness.root, "small", "cpu")
+    text = path.read_text("utf-8")
+    assert was in text
+    path.write_text(text.replace(was, now), "utf-8")
+
+    assert check_locks(harness) == [
+        "small-cpu.txt: edited by hand: its lines are not those that were locked"
+    ]
+    with pytest.raises(HarnessError, match="edited by hand"):
+        read_lock(path, worker_inputs(harness, "small", "cpu"))
 
 
 def test_missing_and_left_over_locks_are_named(make_harness: Callable[[str], Harness]) -> None:
@@ -243,22 +270,39 @@ def test_workers_of_one_cluster_must_have_one_python(
     assert check_locks(harness) == ["one Ray cluster needs one Python: a 3.13, b 3.12"]
 
 
+@pytest.mark.parametrize("file", ["package-lock.json", "npm-shrinkwrap.json"])
+@pytest.mark.parametrize("kind", ["packages", "dependencies"])
+@pytest.mark.parametrize("address", ["https://mirror.test/x.tgz", "file:../x.tgz"])
 def test_an_npm_lock_that_holds_an_address_is_a_problem(
-    make_harness: Callable[[str], Harness],
+    make_harness: Callable[[str], Harness], file: str, kind: str, address: str
 ) -> None:
     harness = make_harness(WORKERS)
     put_all(harness, pin("alpha"))
-    path = harness.root / "web" / "package-lock.json"
+    path = harness.root / "web" / file
+    cached = harness.root / ".cache" / "elsewhere" / file
     path.parent.mkdir()
-    packages: dict[str, Any] = {"": {}, "node_modules/x": {"version": "1.0.0", "integrity": "sha"}}
-    path.write_text(json.dumps({"packages": packages}), "utf-8")
+    cached.parent.mkdir(parents=True)
+    inner: dict[str, Any] = {"version": "1.0.0", "integrity": "sha"}
+    outer = {"version": "2.0.0", "resolved": "packages/own", "link": True}
+    lock = {kind: {"own": {**outer, "dependencies": {"inner": inner}}}}
+    path.write_text(json.dumps(lock), "utf-8")
     assert check_locks(harness) == []
 
-    packages["node_modules/x"]["resolved"] = "https://mirror.test/x.tgz"
-    path.write_text(json.dumps({"packages": packages}), "utf-8")
+    inner["resolved"] = address
+    path.write_text(json.dumps(lock), "utf-8")
+    cached.write_text(json.dumps(lock), "utf-8")
 
     (problem,) = check_locks(harness)
-    assert problem.startswith("web/package-lock.json: node_modules/x holds an address")
+    assert problem.startswith(f"web/{file}: inner holds an address")
+
+
+def test_a_broken_npm_lock_is_a_problem(make_harness: Callable[[str], Harness]) -> None:
+    harness = make_harness(WORKERS)
+    put_all(harness, pin("alpha"))
+    (harness.root / "package-lock.json").write_text("<<<<<<< HEAD", "utf-8")
+
+    (problem,) = check_locks(harness)
+    assert problem.startswith("package-lock.json: not JSON")
 
 
 def test_a_stale_lock_is_not_read_and_the_error_says_what_to_run(

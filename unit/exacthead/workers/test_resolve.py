@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exacthead.config import load
 from exacthead.errors import HarnessError
+from exacthead.workers.explain import explain
 from exacthead.workers.index import Indexes
-from exacthead.workers.lock import INPUTS, lock_path, worker_inputs
-from exacthead.workers.resolve import build_supplies, digest_folder, resolve
+from exacthead.workers.local import digest_folder
+from exacthead.workers.lock import lock_path, sealed, worker_inputs
+from exacthead.workers.resolve import build_supplies, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from exacthead.config import Harness
     from exacthead.workers.spec import Spec
 
+ROOT = Path(__file__).parents[3]
 THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 HASH = "--hash=sha256:" + "0" * 64
 HERE = Indexes(passed=tuple(os.environ.items()))
@@ -44,10 +48,9 @@ def spec_of(make_harness: Callable[[str], Harness]) -> Callable[..., Spec]:
         **variables: str,
     ) -> Spec:
         harness = make_harness(text)
-        digest = worker_inputs(harness, name, flavour).digest
         lines = "".join(f"{pin} \\\n    {HASH}\n    # via (declared)\n" for pin in pins)
         lock_path(harness.root, name, flavour).write_text(
-            f"{INPUTS}{digest}\n{lines}", encoding="utf-8"
+            sealed("a test", worker_inputs(harness, name, flavour), lines), encoding="utf-8"
         )
         environ = {**os.environ, **variables}
         return resolve(harness, name, flavour, indexes=indexes, environ=environ)
@@ -79,6 +82,16 @@ def test_vllm_and_vllm_with_gym_never_share_a_key(spec_of: Callable[..., Spec]) 
     assert plain.key != with_gym.key
 
 
+def test_this_repository_s_vllm_is_never_reused_for_vllm_gym() -> None:
+    harness = load(ROOT)
+    plain, with_gym = (resolve(harness, name, "cpu", indexes=HERE) for name in ("vllm", "vllm-gym"))
+
+    assert plain.key != with_gym.key
+    said = explain(plain, with_gym)
+    assert "nemo-gym 0.7.0 only in vllm-gym" in said
+    assert "probe nemo_gym.token_id_capture.staging only in vllm-gym" in said
+
+
 def test_a_renamed_worker_keeps_its_key(spec_of: Callable[..., Spec]) -> None:
     assert spec_of(SMALL.replace("small", "tiny"), "tiny").key == spec_of().key
 
@@ -104,8 +117,10 @@ def test_a_changed_hash_in_the_lock_changes_the_key(
 ) -> None:
     before = spec_of()
     harness = make_harness(SMALL)
+    inputs = worker_inputs(harness, "small", "cpu")
     path = lock_path(harness.root, "small", "cpu")
-    path.write_text(path.read_text("utf-8").replace("0" * 64, "1" * 64), "utf-8")
+    lines = path.read_text("utf-8").partition("alpha")[2].replace("0" * 64, "1" * 64)
+    path.write_text(sealed("a test", inputs, f"alpha{lines}"), "utf-8")
 
     assert resolve(harness, "small", "cpu", indexes=HERE).key != before.key
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from posttrain.generation.settings import ENVIRONMENT, EngineSettings
+from posttrain.generation.settings import EngineSettings, engine_environment
 
 # Engines of these tests live in the test process, so this has to come before torch and vLLM.
-os.environ.update(ENVIRONMENT)
+os.environ.update(engine_environment())
 
 import torch
 from safetensors.torch import load_file

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.errors import RefitError
-from posttrain.refit.acknowledgement import Acknowledgement, check_acknowledgements
+from posttrain.refit.acknowledgement import (
+    Acknowledgement,
+    check_acknowledgements,
+    check_sampled_with,
+)
 
 WORKERS = ["generation-0", "generation-1"]
 NAMES = ("a.weight", "b.weight")
@@ -25,7 +29,7 @@ def good(worker: str, **changes: Any) -> Acknowledgement:
 
 
 def check(acks: list[Any], workers: list[str] = WORKERS) -> int:
-    return check_acknowledgements(acks, workers, NAMES, CHECKSUM)
+    return check_acknowledgements(acks, workers, NAMES, CHECKSUM, 1)
 
 
 def test_one_right_answer_from_each_worker_is_counted() -> None:
@@ -62,7 +66,16 @@ def test_what_is_no_acknowledgement_never_counts(acks: list[Any]) -> None:
         ([good("generation-0"), good("generation-1", checksum="d" * 64)], "generation-1 serves"),
         (
             [good("generation-0"), good("generation-1", weight_version=2)],
-            "different weight versions",
+            "generation-1 states weight version 2, not 1",
+        ),
+        # The answer to an earlier refit, again: a step that changed nothing has its checksum too.
+        (
+            [good("generation-0", weight_version=0), good("generation-1", weight_version=0)],
+            "generation-0 states weight version 0, not 1",
+        ),
+        (
+            [good("generation-0", weight_version=True), good("generation-1")],
+            "generation-0 states weight version True",
         ),
     ],
 )
@@ -76,9 +89,9 @@ def test_a_refit_of_no_workers_or_no_names_or_no_checksum_is_refused() -> None:
     with pytest.raises(RefitError):
         check([], [])
     with pytest.raises(RefitError, match="no names were sent"):
-        check_acknowledgements([good("w", names=())], ["w"], [], CHECKSUM)
+        check_acknowledgements([good("w", names=())], ["w"], [], CHECKSUM, 1)
     with pytest.raises(RefitError):
-        check_acknowledgements([good("w", checksum="")], ["w"], NAMES, "")
+        check_acknowledgements([good("w", checksum="")], ["w"], NAMES, "", 1)
 
 
 answers = st.one_of(
@@ -104,7 +117,7 @@ def test_success_is_exactly_one_right_answer_from_each_worker(acks: list[Any]) -
         and sorted(ack.worker for ack in acks) == WORKERS
         and all(ack.ok is True and sorted(ack.names) == list(NAMES) for ack in acks)
         and all(ack.checksum == CHECKSUM for ack in acks)
-        and len({ack.weight_version for ack in acks}) == 1
+        and all(ack.weight_version == 1 for ack in acks)
     )
     if right:
         assert check(acks) == len(WORKERS)
@@ -117,3 +130,24 @@ def test_success_is_exactly_one_right_answer_from_each_worker(acks: list[Any]) -
 def test_the_order_of_answers_does_not_matter(order: list[int]) -> None:
     workers = [f"generation-{index}" for index in range(5)]
     assert check([good(workers[index]) for index in order], workers) == 5
+
+
+def test_a_batch_counts_when_every_worker_sampled_it_with_the_policys_weights() -> None:
+    check_sampled_with(dict.fromkeys(WORKERS, CHECKSUM), CHECKSUM)
+
+
+@pytest.mark.parametrize(
+    ("served", "words"),
+    [
+        ({WORKERS[0]: CHECKSUM, WORKERS[1]: "d" * 64}, "generation-1 serves 'd"),
+        ({WORKERS[0]: "", WORKERS[1]: CHECKSUM}, "generation-0 serves ''"),
+        ({}, "0 workers"),
+    ],
+)
+def test_a_batch_that_other_weights_sampled_is_never_trained_on(
+    served: dict[str, str], words: str
+) -> None:
+    with pytest.raises(RefitError, match=words):
+        check_sampled_with(served, CHECKSUM)
+    with pytest.raises(RefitError):
+        check_sampled_with({WORKERS[0]: ""}, "")

@@ -108,6 +108,22 @@ def test_log_probs_at_another_temperature_are_of_the_scaled_distribution(
     assert list(values) == pytest.approx(forward(scaled, prompt, ids), abs=CLOSE)
 
 
+def test_engine_and_tokenizer_are_those_of_the_given_folder_and_no_other(
+    worker: GenerationWorker, settings: Callable[..., EngineSettings], chat: Chat
+) -> None:
+    from transformers import AutoTokenizer
+
+    folder = settings().model
+    model = worker._engine.model_config
+    assert (model.model, model.tokenizer) == (folder, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    message = {"role": "user", "content": "What is 2 + 2? \u00e9"}
+    expected = tokenizer.apply_chat_template(
+        [message], add_generation_prompt=True, return_dict=False
+    )
+    assert chat(worker.base_url, message["content"])["prompt_token_ids"] == expected
+
+
 def test_the_checksum_is_read_from_the_live_weights(
     worker: GenerationWorker, state: dict[str, torch.Tensor]
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from posttrain.environment.configure import UNSHAPED
 from posttrain.errors import DataError, WorkerError
 from posttrain.rollout.collect import Agent, collect
 from posttrain.rollout.convert import accuracy
@@ -66,6 +67,51 @@ def test_the_engine_is_asked_for_greedy_tokens_whatever_the_row_says(
     assert request["logprobs"] is True
     assert request["top_logprobs"] == 0
     assert request["return_token_ids"] is True
+
+
+def test_every_rollout_samples_with_a_seed_of_its_own_and_the_same_one_again(
+    agent: Agent, engine: Any, rows: list[Row]
+) -> None:
+    rows[0].raw["responses_create_params"]["metadata"] = {"extra_body": '{"min_tokens": 2}'}
+    seen = []
+    for seed in ("0/train/1", "0/train/1", "0/train/2"):
+        engine.reset()
+        collect(replace(agent, concurrency=1), rows, samples_per_row=3, seed=seed)
+        seen.append([request["seed"] for request in engine.requests])
+        assert [request.get("min_tokens") for request in engine.requests] == [2] * 3 + [None] * 3
+    first, again, other = seen
+    assert first == again
+    assert len({*first, *other}) == 12
+    assert all(0 <= seed < 2**32 for seed in (*first, *other))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", 7])
+def test_a_row_whose_extra_fields_cannot_be_read_is_refused(
+    agent: Agent, rows: list[Row], text: Any
+) -> None:
+    rows[1].raw["responses_create_params"]["metadata"] = {"extra_body": text}
+    with pytest.raises(DataError, match=r"row 1: metadata\.extra_body"):
+        collect(agent, rows)
+
+
+def test_a_row_cannot_shape_the_distribution_whose_log_probs_are_recomputed(
+    agent: Agent, engine: Any, rows: list[Row]
+) -> None:
+    rows[0].raw["responses_create_params"] |= {
+        "top_p": 0.5,
+        "metadata": {"extra_body": '{"top_k": 1, "min_p": 0.3, "repetition_penalty": 2.0}'},
+    }
+    collect(agent, rows[:1])
+    (request,) = engine.requests
+    assert {name: request[name] for name in UNSHAPED} == UNSHAPED
+    assert UNSHAPED == {
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "repetition_penalty": 1.0,
+    }
 
 
 def test_an_answer_that_ended_at_its_length_limit_is_truncated(
@@ -244,6 +290,14 @@ def test_an_engine_that_never_answers_costs_the_deadline_and_no_more(
     assert error.value.found == f"no answer from {agent.url}/run within 2 s"
     engine.reset()
     assert len(collect(agent, rows)) == 2, "the servers are of use afterwards"
+
+
+def test_whoever_answers_nothing_is_named_when_the_deadline_has_passed(
+    agent: Agent, engine: Any, rows: list[Row]
+) -> None:
+    engine.change = lambda _: asyncio.sleep(3600)
+    with pytest.raises(WorkerError, match=r"within 2 s; nor does left or right answer a health"):
+        collect(replace(agent, deadline_s=2, silent=lambda: ["left", "right"]), rows)
 
 
 def test_the_first_row_is_named_when_several_fail(

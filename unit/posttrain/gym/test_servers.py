@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from posttrain.environment.configure import AGENT, HOST, MODEL, NAMES, VERIFIER, GymConfig
+from posttrain.environment.configure import AGENT, HOST, MODEL, NAMES, UNSHAPED, VERIFIER, GymConfig
 from posttrain.environment.servers import GymServers
 from posttrain.errors import RecipeError, WorkerError
 
@@ -89,7 +90,7 @@ def test_the_configuration_is_kept_in_the_run_folder(gym: GymServers, engine: An
     verifier = kept[VERIFIER]["resources_servers"]["math_with_judge"]
     agent = kept[AGENT]["responses_api_agents"]["simple_agent"]
     assert model["base_url"] == [engine.url]
-    assert model["sampling_overrides"] == {"temperature": 0.0}
+    assert model["sampling_overrides"] == UNSHAPED | {"temperature": 0.0}
     assert verifier["should_use_judge"] is False
     assert verifier["judge_model_server"]["name"] in kept
     assert agent["model_server"]["name"] in kept
@@ -156,6 +157,14 @@ def test_servers_that_are_not_ready_in_time_are_named_and_ended(
     for name in NAMES:
         assert name in error.value.found
     assert "| busy" in error.value.found
+
+
+def test_servers_that_hang_are_told_by_their_silence(own_gym: GymServers) -> None:
+    assert own_gym.silent(patience_s=300) == []
+    os.kill(own_gym.pid, signal.SIGSTOP)
+    assert own_gym.silent(patience_s=0.1) == list(NAMES)
+    os.kill(own_gym.pid, signal.SIGCONT)
+    assert own_gym.silent(patience_s=300) == []
 
 
 def test_a_missing_interpreter_is_an_error(tmp_path: Path) -> None:

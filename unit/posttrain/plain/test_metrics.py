@@ -240,6 +240,32 @@ for step in range(5):
     assert [line["step"] for line in lines(tmp_path)] == [0, 1, 2]
 
 
+def test_a_full_disk_is_one_error_and_no_traceback_of_tensorboard_s_thread(tmp_path: Path) -> None:
+    program = """
+import resource, signal, sys
+from pathlib import Path
+from posttrain.errors import StackError
+from posttrain.metrics import MetricsWriter
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+try:
+    MetricsWriter(Path(sys.argv[1]))
+except StackError as error:
+    print(error.found)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "File too large\n"
+    assert done.stderr == ""
+
+
 # TensorBoard
 
 

@@ -208,7 +208,7 @@ def test_an_overrun_that_library_code_wraps_in_its_own_error_still_names_the_sta
             raise SystemError(msg) from error
 
     with (
-        pytest.raises(WorkerError, match="'refit' within 0.05 s"),
+        pytest.raises(WorkerError, match=r"'refit' within 0\.05 s"),
         Stages(sys.__stderr__).stage("refit", 0.05),
     ):
         wrapping()

@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import posttrain.train
+from posttrain.config import load_recipe
+from posttrain.errors import StackError
+from posttrain.placement import plan_devices
+from posttrain.train import Checked
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -103,6 +109,41 @@ def test_more_devices_than_the_cluster_has_are_refused_with_the_arithmetic(
 def test_more_devices_than_the_machine_has_are_refused(train: Callable[..., Run]) -> None:
     run = train("cluster.cpus=4096", "cluster.accelerators=64")
     refused(run, "4096 CPUs", "64 accelerators", "the runner has")
+
+
+def test_a_row_for_another_agent_is_refused_before_anything_is_started(
+    train: Callable[..., Run], tmp_path: Path
+) -> None:
+    data = tmp_path / "rows.jsonl"
+    text = (ROOT / "fixtures" / "gym_math.jsonl").read_text(encoding="utf-8")
+    data.write_text(text.replace("math_simple_agent", "coding_agent"), encoding="utf-8")
+    run = train(f"data.validation={data}")
+    refused(run, "row 0", "'math_simple_agent'", "'coding_agent'")
+    assert "cluster: starts" not in run.stderr
+
+
+def test_an_interpreter_that_is_not_there_is_refused_before_anything_is_started(
+    train: Callable[..., Run], tmp_path: Path
+) -> None:
+    run = train(f"interpreters.policy={tmp_path / 'python'}")
+    refused(run, f"interpreters.policy {tmp_path / 'python'}: No such file")
+    assert "cluster: starts" not in run.stderr
+
+
+def test_a_seed_that_a_generator_cannot_take_is_refused(train: Callable[..., Run]) -> None:
+    refused(train(f"run.seed={2**32}"), "run.seed", "4294967296")
+
+
+def test_a_folder_with_an_earlier_run_keeps_its_recipe(tmp_path: Path) -> None:
+    for name in ("metrics.jsonl", "recipe.yaml"):
+        (tmp_path / name).write_text("earlier\n")
+    given = [f"interpreters.{kind}={sys.executable}" for kind in ("policy", "generation", "gym")]
+    path = ROOT / "functional" / "recipes" / "gym_training.yaml"
+    recipe = load_recipe(path, [f"run.dir={tmp_path}", *given]).recipe
+    checked = Checked(recipe, plan_devices(recipe), tmp_path, [], [], tmp_path)
+    with pytest.raises(StackError, match="metrics of an earlier run"):
+        posttrain.train.train(checked, "mine\n")
+    assert (tmp_path / "recipe.yaml").read_text() == "earlier\n"
 
 
 def test_explain_names_the_file_and_line_of_an_inherited_dataset(

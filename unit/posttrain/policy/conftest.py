@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,11 +93,17 @@ class RankProcesses:
             theirs.close()  # so that a rank's death ends the wait for its answer
             self._connections.append(ours)
 
-    def run(self, options: PolicyOptions, *calls: tuple[Any, ...]) -> list[list[Any]]:
-        """Make both ranks, let both make the same calls, and return the results by rank."""
+    def run(
+        self, options: PolicyOptions, *calls: tuple[Any, ...], late_s: float = 0.0
+    ) -> list[list[Any]]:
+        """Make both ranks, let both make the same calls, and return the results by rank.
+
+        The second rank starts `late_s` seconds later.
+        """
         for connection in self._connections:
             connection.send((options, calls))
         port = self._answer(0)
+        time.sleep(late_s)
         self._connections[1].send(port)
         return [self._answer(rank) for rank in range(2)]
 

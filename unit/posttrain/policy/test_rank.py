@@ -96,6 +96,55 @@ def test_two_ranks_take_the_step_that_one_plain_process_takes(
     assert moved > 1e-4
 
 
+def test_a_step_makes_praised_answers_likelier_and_blamed_ones_less_likely(
+    ranks: Any, options: PolicyOptions, samples: list[Sample]
+) -> None:
+    for advantages in ([1.0, -1.0], [-1.0, 1.0]):
+        pair = samples[:2]
+        results = ranks.run(
+            options,
+            ("logprobs", pair, TEMPERATURE),
+            ("train_step", pair, advantages, old(pair), TEMPERATURE),
+            ("logprobs", pair, TEMPERATURE),
+        )
+        before, after = all_logprobs(results, 0), all_logprobs(results, 2)
+        for values, moved, advantage in zip(before, after, advantages, strict=True):
+            assert (sum(moved) - sum(values)) * advantage > 1e-3
+
+
+def test_gradients_beyond_the_limit_are_scaled_to_it_and_reported_unscaled(
+    ranks: Any, options: PolicyOptions, samples: list[Sample], tiny_llama: Path, tmp_path: Path
+) -> None:
+    # Steps of AdamW with a great epsilon are nearly proportional to the gradient.
+    moves, norms = [], []
+    original = load_file(tiny_llama / "model.safetensors")
+    for limit in (100.0, 1e-6):
+        own = dataclasses.replace(options, max_grad_norm=limit, adam_epsilon=1e3)
+        published = tmp_path / f"{limit}.safetensors"
+        first, _ = ranks.run(
+            dataclasses.replace(own, learning_rate=1e6, weight_decay=0.0),
+            ("train_step", samples, [1.0, -1.0, 0.5], old(samples), TEMPERATURE),
+            ("publish_state", published),
+        )
+        norms.append(first[0]["grad_norm"])
+        moved = load_file(published)
+        moves.append(
+            math.sqrt(sum(float((moved[n] - original[n]).double().square().sum()) for n in moved))
+        )
+    assert norms[0] == norms[1] > 0.1
+    # lr / epsilon times the gradient's norm, which the limit replaces.
+    assert moves[0] == pytest.approx(1e3 * norms[0], rel=0.02)
+    assert moves[1] == pytest.approx(1e3 * 1e-6, rel=0.02)
+
+
+def test_ranks_that_load_at_different_speeds_need_only_the_patience_of_the_start(
+    ranks: Any, options: PolicyOptions
+) -> None:
+    impatient = dataclasses.replace(options, collective_timeout_s=1.0, start_timeout_s=60.0)
+    first, _ = ranks.run(impatient, ("checksum",), late_s=3.0)
+    assert len(first[0]) == 64
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("micro_batch_size", [1, 8])
 def test_any_number_of_samples_is_divided_among_the_ranks(

@@ -14,6 +14,7 @@ import pytest
 from exacthead.environ import clean_environment
 from exacthead.errors import HarnessError
 from exacthead.workers.command import Commands
+from exacthead.workers.local import digest_folder
 
 if TYPE_CHECKING:
     from conftest import Yard
@@ -163,7 +164,9 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """
 
 
-def test_a_local_package_is_installed_as_it_is_now(yard: Yard, tmp_path: Path) -> None:
+@pytest.fixture
+def local_one(tmp_path: Path) -> Path:
+    """A folder with a package of one module and its own build backend."""
     folder = tmp_path / "local"
     folder.mkdir()
     (folder / "pyproject.toml").write_text(
@@ -171,14 +174,47 @@ def test_a_local_package_is_installed_as_it_is_now(yard: Yard, tmp_path: Path) -
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     )
     (folder / "backend.py").write_text(BACKEND)
+    (folder / "local_one.py").write_text("VALUE = 0\n")
+    return folder
+
+
+def test_a_local_package_is_installed_as_it_is_now(yard: Yard, local_one: Path) -> None:
     store = yard.store()
     for text in ("VALUE = 1\n", "VALUE = 2\n"):
-        (folder / "local_one.py").write_text(text)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        spec = yard.spec(local_packages=(("local-one", digest),), probes=("alpha", "local_one"))
-        built = yard.ensure(spec, store, local_packages={"local-one": folder})
+        (local_one / "local_one.py").write_text(text)
+        packages = (("local-one", digest_folder(local_one)),)
+        spec = yard.spec(local_packages=packages, probes=("alpha", "local_one"))
+        built = yard.ensure(spec, store, local_packages={"local-one": local_one})
         site = built.root / "lib" / MINOR / "site-packages"
         assert (site / "local_one.py").read_text() == text
+
+
+def test_a_local_package_that_was_edited_after_its_plan_is_refused(
+    yard: Yard, local_one: Path
+) -> None:
+    store = yard.store()
+    spec = yard.spec(local_packages=(("local-one", digest_folder(local_one)),))
+    (local_one / "local_one.py").write_text("VALUE = 9\n")
+
+    with pytest.raises(HarnessError, match="changed after the plan was made"):
+        yard.ensure(spec, store, local_packages={"local-one": local_one})
+
+    assert store.list() == []
+
+
+def test_what_is_not_in_a_local_package_s_digest_is_not_built_into_it(
+    yard: Yard, local_one: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.py").write_text("VALUE = 3\n")
+    (local_one / "local_one.py").unlink()
+    (local_one / "local_one.py").symlink_to(tmp_path / "outside.py")
+    (local_one / "build").mkdir()
+    (local_one / "backend.py").write_text(BACKEND.replace('Path("local', 'Path("build/local'))
+    (local_one / "build" / "local_one.py").write_text("VALUE = 4\n")
+    spec = yard.spec(local_packages=(("local-one", digest_folder(local_one)),))
+
+    with pytest.raises(HarnessError, match="No such file"):
+        yard.ensure(spec, local_packages={"local-one": local_one})
 
 
 def test_a_local_package_without_its_folder_is_refused(yard: Yard) -> None:

@@ -9,16 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from exacthead.environ import clean_environment
 from exacthead.errors import HarnessError
+from exacthead.workers.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from conftest import Yard
 
@@ -251,3 +252,10 @@ def test_find_takes_the_beginning_of_a_key(yard: Yard) -> None:
     assert (found.key, found.state, found.root) == (built.key, "ready", built.root)
     assert found.size > 0
     assert store.find("f" * 64) is None
+
+
+@pytest.mark.parametrize("place", ["/proc/exacthead", "/dev/null/exacthead"])
+def test_a_store_that_cannot_be_written_to_is_refused_in_words(place: str) -> None:
+    with pytest.raises(HarnessError, match=f"the store of workers in {place}") as error:
+        Store(Path(place))
+    assert "EXACTHEAD_CACHE" in error.value.todo
