@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,7 @@ def cluster(
                 # Each actor names its own interpreter: a worker of the driver's would stay idle.
                 _system_config={"prestart_worker_first_driver": False},
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise WorkerError(
                 f"a Ray cluster in the folder {folder}",
                 f"{type(error).__name__}: {error}",
@@ -105,6 +106,9 @@ def prepare_environment() -> None:
 
     To be called before anything imports Ray.
     """
+    if "ray" in sys.modules:
+        msg = "Ray was imported before its environment was prepared"
+        raise RuntimeError(msg)
     os.environ |= {
         # A secret of the run's own; Ray's default is a file in the home folder.
         "RAY_AUTH_MODE": "token",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unit.chaos.conftest import ENDING_S, FAR_S, SOME
+from unit.chaos.tree import ENDING_S, FAR_S, SOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unit.chaos.conftest import Disk, Training
+    from unit.chaos.tree import Disk, Training
 
 
 def test_a_disk_that_is_full_is_named_before_anything_starts(

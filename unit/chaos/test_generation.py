@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unit.chaos.conftest import ENDING_S, FAR_S, MANY
+from unit.chaos.tree import ENDING_S, FAR_S, MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unit.chaos.conftest import Training
+    from unit.chaos.tree import Training
 
 
 def test_a_port_in_use_is_named(

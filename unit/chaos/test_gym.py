@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unit.chaos.conftest import ENDING_S, MANY
+from unit.chaos.tree import ENDING_S, MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unit.chaos.conftest import Training
+    from unit.chaos.tree import Training
 
 
 def test_gym_servers_that_never_answer_are_named_at_the_deadline_of_the_call(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unit.chaos.conftest import ENDING_S, MANY, ROOT, Session
+from unit.chaos.tree import ENDING_S, MANY, ROOT, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unit.chaos.conftest import Training
+    from unit.chaos.tree import Training
 
 # The harness promises five seconds; a machine that is busy elsewhere wakes processes late.
 GONE_S = 8.0

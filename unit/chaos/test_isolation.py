@@ -6,12 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from unit.chaos.conftest import FAR_S, title
+from unit.chaos.tree import FAR_S, title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unit.chaos.conftest import Session, Training
+    from unit.chaos.tree import Session, Training
 
 
 def test_two_main_jobs_at_once_pass_on_ports_and_clusters_of_their_own(

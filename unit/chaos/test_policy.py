@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from unit.chaos.conftest import ENDING_S, ENGINE, RANK, SOME
+from unit.chaos.tree import ENDING_S, ENGINE, RANK, SOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unit.chaos.conftest import Training
+    from unit.chaos.tree import Training
 
 
 def test_a_rank_that_dies_in_training_is_named_at_once(train: Callable[..., Training]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -127,11 +126,9 @@ def test_a_tensor_parallel_engine_starts_in_a_ray_actor_too(
 
 def test_a_dead_worker_is_named_and_shutdown_leaves_no_process(group: GenerationGroup) -> None:
     # The last test of this module: it ends the group.
-    pids = [process.pid for process in processes()]
-    assert len(pids) == 2
-    handle = group._actors.handle("generation-1", "a live process")
-    victim = ray.get(handle.pid.remote(), timeout=END_S)
-    assert victim in pids
+    handles = [group._actors.handle(name, "a live process") for name in group.names]
+    pids = ray.get([handle.pid.remote() for handle in handles], timeout=END_S)
+    victim = pids[1]
     os.kill(victim, signal.SIGKILL)
     with pytest.raises(WorkerError, match="generation-1 died"):
         group.checksums()
@@ -143,13 +140,3 @@ def test_a_dead_worker_is_named_and_shutdown_leaves_no_process(group: Generation
     with pytest.raises(WorkerError, match="was shut down"):
         group.health()
     group.shutdown()
-
-
-def processes() -> list[psutil.Process]:
-    """The engines' living processes; one that ended before may not have been waited for yet."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "GenerationActor" in " ".join(process.cmdline()):
-                found.append(process)
-    return found
