@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from posttrain.config import explain, load_recipe
 from posttrain.data import check_agent, read_rows
 from posttrain.disk import writing
-from posttrain.errors import StackError
+from posttrain.errors import RecipeError, StackError
 from posttrain.interpreters import check_interpreters
 from posttrain.model.revision import resolve_model
 from posttrain.placement import check_machine, plan_devices
@@ -79,6 +79,14 @@ def check(recipe: Recipe) -> Checked:
     Raises:
         StackError: the first thing that is wrong.
     """
+    if recipe.cluster.accelerators and recipe.generation.tensor_parallel > 1:
+        # An actor sees the accelerator of one bundle only; its other ranks would find none.
+        raise RecipeError(
+            "one engine over several accelerators",
+            f"generation.tensor_parallel {recipe.generation.tensor_parallel} with"
+            f" cluster.accelerators {recipe.cluster.accelerators}",
+            "use tensor_parallel 1 and more workers; several ranks an engine work on CPUs",
+        )
     check_machine(recipe, len(os.sched_getaffinity(0)), _accelerators())
     checked = Checked(
         recipe=recipe,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,6 @@ from exacthead.config import OWN_ROLE
 from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
-from exacthead.request import python_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -247,3 +247,8 @@ def _check_environment(item: Item, specs: Mapping[str, Spec]) -> None:
                     f"{name} is {before!r} in worker {other!r}, {value!r} in worker {worker!r}",
                     "set it in the leg's own environment, or make the workers agree",
                 )
+
+
+def python_variable(role: str) -> str:
+    """The variable that names the interpreter of ``role``: letters and digits, in capitals."""
+    return f"EXACTHEAD_PYTHON_{re.sub('[^A-Z0-9]', '_', role.upper())}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from exacthead.plan import python_variable
 from exacthead.runs.item import ItemRequest
 
 if TYPE_CHECKING:
@@ -57,11 +57,6 @@ def make_request(
         },
         pythonpath=tuple((harness.root / path).resolve() for path in harness.project.pythonpath),
     )
-
-
-def python_variable(role: str) -> str:
-    """The variable that names the interpreter of ``role``: letters and digits, in capitals."""
-    return f"EXACTHEAD_PYTHON_{re.sub('[^A-Z0-9]', '_', role.upper())}"
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:

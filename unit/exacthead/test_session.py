@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exacthead.evidence import fixture_digests
-from exacthead.plan import Item
+from exacthead.plan import Item, python_variable
 from exacthead.prefix import Prefixed
-from exacthead.request import make_request, python_variable
+from exacthead.request import make_request
 from exacthead.runs.folder import ItemFolder
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.workers.spec import Interpreter, Spec

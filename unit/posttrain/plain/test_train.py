@@ -130,6 +130,11 @@ def test_an_interpreter_that_is_not_there_is_refused_before_anything_is_started(
     assert "cluster: starts" not in run.stderr
 
 
+def test_an_engine_over_several_accelerators_is_refused(train: Callable[..., Run]) -> None:
+    run = train("cluster.accelerators=4", "generation.tensor_parallel=2", "policy.ranks=4")
+    refused(run, "tensor_parallel 2", "accelerators 4")
+
+
 def test_a_seed_that_a_generator_cannot_take_is_refused(train: Callable[..., Run]) -> None:
     refused(train(f"run.seed={2**32}"), "run.seed", "4294967296")
 
