@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DUMP_GRACE_S = 1.0  # between asking for stacks and going on
-TODO = "read its log, then start a new group"
+REMEDY = "read its log, then start a new group"
 
 
 class ProcessActor:
@@ -147,7 +147,7 @@ class Actors:
                 request_stack_dumps()
                 time.sleep(DUMP_GRACE_S)
                 late = ", ".join(names[call] for call in waiting)
-                raise WorkerError(f"{asked} of {late}", f"no answer in {timeout_s:g} s", TODO)
+                raise WorkerError(f"{asked} of {late}", f"no answer in {timeout_s:g} s", REMEDY)
             for call in done:
                 results[names[call]] = self.result(asked, names[call], call)
         return {name: results[name] for name in calls}
@@ -160,11 +160,11 @@ class Actors:
         except RayTaskError as error:
             if isinstance(error.cause, StackError):
                 raise error.cause from error
-            raise WorkerError(f"{asked} of {name}", f"{name} failed: {error}", TODO) from error
+            raise WorkerError(f"{asked} of {name}", f"{name} failed: {error}", REMEDY) from error
         except RayActorError as error:
-            raise WorkerError(f"{asked} of {name}", f"{name} died: {error}", TODO) from error
+            raise WorkerError(f"{asked} of {name}", f"{name} died: {error}", REMEDY) from error
         except RayError as error:
-            raise WorkerError(f"{asked} of {name}", f"{name}: {error}", TODO) from error
+            raise WorkerError(f"{asked} of {name}", f"{name}: {error}", REMEDY) from error
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """End the processes by force, at once or when the workers' own `shutdown` had its time.

@@ -11,7 +11,7 @@ from posttrain.errors import RefitError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-TODO = "don't generate with these workers; start them again from a checkpoint"
+REMEDY = "don't generate with these workers; start them again from a checkpoint"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def check_acknowledgements(
         if type(ack.weight_version) is not int or ack.weight_version != version
     ]
     if problems:
-        raise RefitError(asked, "; ".join(problems), TODO)
+        raise RefitError(asked, "; ".join(problems), REMEDY)
     return len(valid)
 
 

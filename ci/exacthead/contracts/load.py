@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from exacthead.contracts.parts import Check
 
-TODO = "mend these checks; docs/contracts.md lists every kind and key"
+REMEDY = "mend these checks; docs/contracts.md lists every kind and key"
 
 
 def kinds() -> dict[str, type[Check]]:
@@ -55,7 +55,7 @@ def parse(raw: dict[str, Any], name: str) -> Contract:
     unknown = sorted(set(raw) - {"check"})
     if unknown:
         found = ", ".join(f"{key}: unknown key; {nearest(key, ['check'])}" for key in unknown)
-        raise HarnessError(asked, found, TODO)
+        raise HarnessError(asked, found, REMEDY)
     checks = raw.get("check", [])
     if not isinstance(checks, list) or not checks:
         raise HarnessError(asked, "it holds no [[check]]", "write down what the leg must satisfy")
@@ -67,7 +67,7 @@ def parse(raw: dict[str, Any], name: str) -> Contract:
             _problem(detail, checks) for detail in error.errors() if len(detail["loc"]) > 1
         )
         found = "".join(f"\n    {where}: {what}" for where, what in problems.items())
-        raise HarnessError(asked, found, TODO) from error
+        raise HarnessError(asked, found, REMEDY) from error
     twice = [each for each, times in Counter(c.name for c in contract.checks).items() if times > 1]
     if twice:
         found = f"these names are used twice: {', '.join(map(repr, twice))}"

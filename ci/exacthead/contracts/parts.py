@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -38,9 +39,9 @@ class Check(Table):
         return ()
 
     @property
+    @abstractmethod
     def bound(self) -> str:
         """What is demanded, for people."""
-        raise NotImplementedError
 
 
 class OfMetric(Check):
