@@ -6,12 +6,14 @@ set -euo pipefail
 : "${EXACTHEAD_ITEM_FOLDER:?start this job with nox -s functional_<job>}"
 
 # train RECIPE [KEY=VALUE ...]: one training run in the leg's own workers, into the item's folder.
+# Ray's folder lies where the harness takes its logs from when the leg is red.
 train() {
     local recipe=$1
     shift
     "$EXACTHEAD_PYTHON_POLICY" -m posttrain.train "$recipe" \
         "run.dir=$EXACTHEAD_ITEM_FOLDER" \
         "run.seed=$EXACTHEAD_SEED" \
+        "cluster.temp_dir=$RAY_TMPDIR/ray" \
         "interpreters.policy=$EXACTHEAD_PYTHON_POLICY" \
         "interpreters.generation=$EXACTHEAD_PYTHON_GENERATION" \
         "interpreters.gym=$EXACTHEAD_PYTHON_GYM" \

@@ -45,6 +45,8 @@ def test_sigint_to_nox_alone_ends_everything_too(
     measured(f"gone {session.seconds_until_gone(GONE_S):.1f} s after SIGINT")
 
     assert_interrupted(session)
+    kept = session.item_folder() / "artifacts" / "ray" / "session_latest" / "logs"
+    assert list(kept.glob("raylet*")), "Ray's logs are kept"
 
 
 def test_everything_goes_with_a_harness_that_is_killed(
