@@ -21,6 +21,7 @@ from posttrain.config import explain, load_recipe
 from posttrain.data import check_agent, read_rows
 from posttrain.disk import writing
 from posttrain.errors import RecipeError, StackError
+from posttrain.generation.port import bind
 from posttrain.interpreters import check_interpreters
 from posttrain.model.revision import resolve_model
 from posttrain.placement import check_machine, plan_devices
@@ -98,6 +99,9 @@ def check(recipe: Recipe) -> Checked:
     )
     for rows in (checked.train_rows, checked.validation_rows):
         check_agent(rows, recipe.environment.agent)
+    for port in recipe.generation.ports:
+        # Only looked at; whoever binds it later must still say when it is taken by then.
+        bind(port).close()
     check_interpreters(recipe.interpreters.model_dump())
     return checked
 

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-import posttrain.train
-from posttrain.config import load_recipe
-from posttrain.errors import StackError
-from posttrain.placement import plan_devices
-from posttrain.train import Checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +125,14 @@ def test_an_interpreter_that_is_not_there_is_refused_before_anything_is_started(
     assert "cluster: starts" not in run.stderr
 
 
+def test_a_port_in_use_is_refused_before_anything_slow_starts(train: Callable[..., Run]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        run = train(f"generation.ports=[{port},{port - 1}]")
+    refused(run, f"port {port} is in use by another process")
+    assert "cluster: starts" not in run.stderr
+
+
 def test_an_engine_over_several_accelerators_is_refused(train: Callable[..., Run]) -> None:
     run = train("cluster.accelerators=4", "generation.tensor_parallel=2", "policy.ranks=4")
     refused(run, "tensor_parallel 2", "accelerators 4")
@@ -139,15 +142,40 @@ def test_a_seed_that_a_generator_cannot_take_is_refused(train: Callable[..., Run
     refused(train(f"run.seed={2**32}"), "run.seed", "4294967296")
 
 
+# In a process of its own: a run must prepare its environment before anything imports Ray.
+INTO_AN_EARLIER_FOLDER = """
+import sys
+from pathlib import Path
+from posttrain.config import load_recipe
+from posttrain.errors import StackError
+from posttrain.placement import plan_devices
+from posttrain.train import Checked, train
+
+folder = Path(sys.argv[1])
+given = [f"interpreters.{kind}={sys.executable}" for kind in ("policy", "generation", "gym")]
+path = Path("functional/recipes/gym_training.yaml")
+recipe = load_recipe(path, [f"run.dir={folder}", *given]).recipe
+try:
+    train(Checked(recipe, plan_devices(recipe), folder, [], [], folder), "mine")
+except StackError as error:
+    sys.exit(str(error))
+"""
+
+
 def test_a_folder_with_an_earlier_run_keeps_its_recipe(tmp_path: Path) -> None:
     for name in ("metrics.jsonl", "recipe.yaml"):
         (tmp_path / name).write_text("earlier\n")
-    given = [f"interpreters.{kind}={sys.executable}" for kind in ("policy", "generation", "gym")]
-    path = ROOT / "functional" / "recipes" / "gym_training.yaml"
-    recipe = load_recipe(path, [f"run.dir={tmp_path}", *given]).recipe
-    checked = Checked(recipe, plan_devices(recipe), tmp_path, [], [], tmp_path)
-    with pytest.raises(StackError, match="metrics of an earlier run"):
-        posttrain.train.train(checked, "mine\n")
+    run = subprocess.run(
+        [sys.executable, "-c", INTO_AN_EARLIER_FOLDER, str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    refused(run, "metrics of an earlier run")
+    assert "cluster: starts" not in run.stderr
     assert (tmp_path / "recipe.yaml").read_text() == "earlier\n"
 
 
