@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # What Python imports or a shell runs; such a file that nobody installed is damage. Other new files
 # are caches that libraries write beside themselves.
 _CODE = {".py", ".pyc", ".so", ".pth", ".pyd", ".egg-link"}
+_LARGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,28 @@ def scan(root: Path) -> list[Entry]:
     """Read every file below ``root``, in parallel, and return its entries sorted by path."""
     paths = sorted(files(root))
     skip = len(str(root)) + 1
-    # Hashing and reading release the interpreter lock.
+    # Hashing a large file releases the interpreter lock; threads that take turns at 50,000 small
+    # ones only fight for it (measured: 20 s with two threads, 14 s with none).
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as threads:
-        return list(threads.map(lambda path: _entry(path, path[skip:]), paths))
+        found = [
+            threads.submit(_entry, path, path[skip:])
+            if os.lstat(path).st_size > _LARGE_BYTES
+            else _entry(path, path[skip:])
+            for path in paths
+        ]
+        return [each if isinstance(each, Entry) else each.result() for each in found]
+
+
+def prefetch(root: Path) -> None:
+    """Have the kernel read the large files below ``root`` ahead, for a :func:`scan` that follows.
+
+    Hard-linked files were never read when they were placed; while byte code is compiled the disk
+    has nothing else to do.
+    """
+    for path in files(root):
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - 50,000 times
+            if os.fstat(file.fileno()).st_size > _LARGE_BYTES:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
 def files(root: Path | str) -> Iterator[str]:
@@ -130,14 +151,20 @@ def _is_code(entry: Entry) -> bool:
 
 
 def _entry(path: str, relative: str) -> Entry:
-    target = str(Path(path).readlink()) if Path(path).is_symlink() else ""
+    target = os.readlink(path) if os.path.islink(path) else ""  # noqa: PTH114, PTH115 - 50,000 times
     try:
-        with Path(path).open("rb") as file:
-            status = os.fstat(file.fileno())
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except (IsADirectoryError, FileNotFoundError):
-        # A link to a folder, or one to nothing; its own text is all that it holds.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # A link to nothing; its own text is all that it holds.
         return Entry(relative, 0, 0, 0, "", target)
-    return Entry(
-        relative, status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode), digest, target
-    )
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            return Entry(relative, 0, 0, 0, "", target)
+        digest = hashlib.sha256()
+        while data := os.read(descriptor, _LARGE_BYTES):
+            digest.update(data)
+    finally:
+        os.close(descriptor)
+    mode = stat.S_IMODE(status.st_mode)
+    return Entry(relative, status.st_size, status.st_mtime_ns, mode, digest.hexdigest(), target)
