@@ -1,11 +1,13 @@
 """Workers: what building through the store costs over plain uv, and what reusing one costs.
 
-    PYTHONPATH=ci python bench/bench_workers.py unit --flavour cpu --rounds 3
+    PYTHONPATH=ci python bench/bench_workers.py unit --flavour cpu --rounds 4
 
 The peer is what one would type by hand: ``uv venv``, ``uv pip sync`` from the cache and
-``compileall``, of the same lock, on the same interpreter, next to the store. Both are run in turn,
-the store's first build of a round never before the cache is warm. A ratio compares two numbers of
-one run; the seconds alone say little about another machine.
+``compileall``, of the same lock, on the same interpreter, next to the store. A build that is not
+measured fills uv's cache and the system's; then both are built in every round, and the one that
+goes first changes from round to round, since whoever goes second finds more in memory: ask for an
+even number of rounds. A ratio compares two numbers of one run; the seconds alone say little about
+another machine.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("worker")
     parser.add_argument("--flavour", default="cpu")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--reuses", type=int, default=200)
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository")
     options = parser.parse_args()
@@ -104,10 +106,15 @@ def main() -> None:
         # Not measured: it fills uv's cache and the system's.
         Store(folder / "warm").ensure(spec, **supplies)
         for number in range(options.rounds):
+            store = Store(folder / f"store-{number}")
+            if number % 2:
+                ours.append(store.ensure(spec, **supplies).timings)
             (folder / f"plain-{number}").mkdir()
             theirs.append(plain(spec, supplies, folder / f"plain-{number}"))
-            store = Store(folder / f"store-{number}")
-            ours.append(store.ensure(spec, **supplies).timings)
+            if number % 2 == 0:
+                ours.append(store.ensure(spec, **supplies).timings)
+            print(f"round {number + 1} of {options.rounds}: ", end="")
+            print(*(f"{sum(side[-1][n] for n in OWN_STAGES):.1f} s" for side in (ours, theirs)))
         spent = reuse(store, spec, options.reuses)
 
     print(f"worker {spec.name} ({spec.flavour}), medians of {options.rounds} rounds, seconds")

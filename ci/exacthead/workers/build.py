@@ -158,8 +158,9 @@ class Build:
             command = [str(self.python), "-I", "-m", "compileall", "-j", "0", "-q"]
             command += ["--invalidation-mode", "timestamp", str(self.site_packages)]
             with ThreadPoolExecutor(max_workers=1) as aside:
-                aside.submit(prefetch, self.root)
+                ahead = aside.submit(prefetch, self.root)
                 code, said = self.commands.attempt(command, self.worker_environment)
+                ahead.result()
             # Distributions ship files that are not for this Python; each is named in the log.
             if code not in {0, 1} or (code == 1 and "*** Error" not in said) or "[Errno" in said:
                 raise self.commands.failure(command, f"exit code {code}", said)
