@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from exacthead.errors import HarnessError
 from exacthead.workers.local import copy_package, digest_folder
-from exacthead.workers.manifest import prefetch
 from exacthead.workers.uv import find_uv
 
 if TYPE_CHECKING:
@@ -157,10 +155,7 @@ class Build:
         with self.commands.stage("compile"):
             command = [str(self.python), "-I", "-m", "compileall", "-j", "0", "-q"]
             command += ["--invalidation-mode", "timestamp", str(self.site_packages)]
-            with ThreadPoolExecutor(max_workers=1) as aside:
-                ahead = aside.submit(prefetch, self.root)
-                code, said = self.commands.attempt(command, self.worker_environment)
-                ahead.result()
+            code, said = self.commands.attempt(command, self.worker_environment)
             # Distributions ship files that are not for this Python; each is named in the log.
             if code not in {0, 1} or (code == 1 and "*** Error" not in said) or "[Errno" in said:
                 raise self.commands.failure(command, f"exit code {code}", said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import json
@@ -70,18 +69,6 @@ def scan(root: Path) -> list[Entry]:
             for path in paths
         ]
         return [each if isinstance(each, Entry) else each.result() for each in found]
-
-
-def prefetch(root: Path) -> None:
-    """Have the kernel read the large files below ``root`` ahead, for a :func:`scan` that follows.
-
-    Hard-linked files were never read when they were placed; while byte code is compiled the disk
-    has nothing else to do.
-    """
-    for path in files(root):
-        with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - 50,000 times
-            if os.fstat(file.fileno()).st_size > _LARGE_BYTES:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
 def files(root: Path | str) -> Iterator[str]:
