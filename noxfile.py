@@ -59,6 +59,18 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session
+def impact(session: nox.Session) -> None:
+    """Run unit suites slowly, to learn which tests run which code (for unit -- --changed-since)."""
+    exacthead(session, "impact")
+
+
+@nox.session
+def record(session: nox.Session) -> None:
+    """Take the times of a run into the recorded durations: -- RUN."""
+    exacthead(session, "record")
+
+
+@nox.session
 def workers(session: nox.Session) -> None:
     """Build all workers or the named ones; also --list, --verify, --explain A B, --gc SIZE."""
     exacthead(session, "workers")

@@ -70,10 +70,34 @@ def _parser() -> argparse.ArgumentParser:
 
     unit = command("unit", commands.unit, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
+    unit.add_argument("--shard", metavar="K/N", help="only part K of N of each suite")
+    unit.add_argument("--shards", metavar="N", type=int, help="all N parts of each suite, in turn")
+    unit.add_argument("-j", "--processes", metavar="N", type=int, help="pytest processes at once")
+    unit.add_argument("--retries", metavar="N", type=int, default=0, help="at most 2, fresh each")
+    unit.add_argument("--strict", action="store_true", help="what is skipped is red")
+    unit.add_argument("--pytest", metavar="ARGS", action="append", default=[], help="for pytest")
+    unit.add_argument("--no-cov", dest="coverage", action="store_false", help="measure nothing")
+    unit.add_argument(
+        "--changed-since", metavar="REV", default="", help="only what changes since can reach"
+    )
+    unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
+    unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
     placed(unit)
+
+    impact = command("impact", commands.impact, "Run unit suites and map tests to what they run.")
+    impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
+    placed(impact)
+
+    record = command("record", commands.record, "Take the times of a run into the durations.")
+    record.add_argument("run_folder", metavar="RUN")
+    record.add_argument("--whole", action="store_true", help="forget tests that are gone")
 
     again = command("reproduce", commands.reproduce, "Run one item of an earlier run again.")
     again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
+    again.add_argument(
+        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
+    )
+    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
 
     workers = command("workers", upkeep.workers, "Build workers, or look at them.")
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")

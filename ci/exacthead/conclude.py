@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exacthead import junit
+from exacthead.conclude_suite import conclude_suite
 from exacthead.contracts import junit as contract_junit
 from exacthead.contracts import series
 from exacthead.contracts.evaluate import evaluate, not_run, write_json
@@ -19,34 +21,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from exacthead.judgement import Judgement
     from exacthead.junit import Totals
     from exacthead.plan import Item
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
 
-# pytest's own exit codes: https://docs.pytest.org/en/stable/reference/exit-codes.html
-_NOTHING_COLLECTED = 5
-
 
 def conclude(
-    root: Path,
     item: Item,
     request: ItemRequest,
     outcome: ItemOutcome,
     properties: Mapping[str, str],
+    judgement: Judgement,
 ) -> ItemResult:
     """The item's result, with its JUnit file written whatever happened.
 
     Args:
-        root: the checkout that ran; contracts are read there.
         item: what was planned.
         request: what was asked of this machine.
         outcome: how its process ended, or that it never started.
         properties: what the JUnit file says of how its results came about.
+        judgement: what is known of faults beforehand.
     """
     if item.kind == "leg":
-        return _leg(root, item, request, outcome, properties)
-    return _suite(item, request, outcome, properties)
+        return _leg(item, request, outcome, properties, judgement)
+    return conclude_suite(item, request, outcome, properties, judgement)
 
 
 def counts(totals: Totals) -> str:
@@ -57,14 +57,14 @@ def counts(totals: Totals) -> str:
 
 
 def _leg(
-    root: Path,
     item: Item,
     request: ItemRequest,
     outcome: ItemOutcome,
     properties: Mapping[str, str],
+    judgement: Judgement,
 ) -> ItemResult:
     script = outcome.verdict
-    contract = load(root / item.contract)
+    contract = load(request.cwd / item.contract)
     if script.kind in {Kind.NOT_RUN, Kind.INTERRUPTED}:
         checked = not_run(contract, script.reason)
     else:
@@ -73,55 +73,32 @@ def _leg(
         reason = None if passed else f"the leg {script.kind}: {script.reason.partition(';')[0]}"
         checked = evaluate(contract, request.folder.metrics, reason_if_missing=reason)
     write_json(checked, request.folder.contract)
+    result = judgement.leg(
+        plain_result(request, outcome).model_copy(
+            update={
+                "verdict": checked.verdict if script.kind is Kind.PASSED else script,
+                "details": (markdown_table(checked),),
+                "stages": stages(request.folder.metrics),
+            }
+        )
+    )
     # The script's own end is a case too: a red script with a green contract must show as red.
     cases = [
         Case(item.id, "the script", outcome.seconds, script),
         *contract_junit.cases(checked, item.id),
     ]
+    if result.verdict.kind is Kind.QUARANTINED:
+        cases = [_quarantined(case, result.verdict) for case in cases]
     junit.write_cases(request.folder.junit, item.id, cases, properties)
-    return plain_result(request, outcome).model_copy(
-        update={
-            "verdict": checked.verdict if script.kind is Kind.PASSED else script,
-            "details": (markdown_table(checked),),
-            "stages": stages(request.folder.metrics),
-        }
-    )
+    return result
 
 
-def _suite(
-    item: Item, request: ItemRequest, outcome: ItemOutcome, properties: Mapping[str, str]
-) -> ItemResult:
-    written = request.folder.path / "pytest.xml"
-    end = request.folder.path / "end.xml"
-    # A suite that never started has no file to miss: its one case says what became of it.
-    sources = [written] if written.exists() or outcome.verdict.kind is Kind.PASSED else []
-    junit.write_cases(end, item.id, [], properties)
-    totals = junit.merge([*sources, end], request.folder.junit)
-    verdict = _suite_verdict(outcome, totals)
-    if not verdict.green and not (totals.failures or totals.errors):
-        # No test is to blame (a crash, a leftover, nothing selected), and yet the file must be red.
-        case = Case(item.id, "the suite", outcome.seconds, verdict)
-        junit.write_cases(end, item.id, [case], properties)
-        totals = junit.merge([*sources, end], request.folder.junit)
-    return plain_result(request, outcome).model_copy(
-        update={"verdict": verdict, "details": (counts(totals),)}
-    )
-
-
-def _suite_verdict(outcome: ItemOutcome, totals: Totals) -> Verdict:
-    if outcome.returncode == _NOTHING_COLLECTED:
-        return Verdict(Kind.FAILED, "no tests ran: the suite selects nothing")
-    if outcome.verdict.kind is not Kind.PASSED:
-        return outcome.verdict
-    if totals.broken:
-        return Verdict(
-            Kind.FAILED, "pytest ended well, but its JUnit file is missing or cannot be read"
-        )
-    if totals.failures or totals.errors:
-        return Verdict(Kind.FAILED, f"pytest ended well, but its JUnit file says {counts(totals)}")
-    if totals.tests == totals.skipped:
-        return Verdict(Kind.FAILED, f"no test passed: {counts(totals)}")
-    return outcome.verdict
+def _quarantined(case: Case, verdict: Verdict) -> Case:
+    """A red case of a leg whose failure is known."""
+    if case.verdict.kind is Kind.PASSED:
+        return case
+    said = f"{verdict.reason}: {case.verdict.reason}"
+    return replace(case, verdict=Verdict(Kind.QUARANTINED, said))
 
 
 def stages(metrics: Path) -> dict[str, float]:

@@ -9,13 +9,14 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from exacthead.errors import HarnessError, nearest
 
 T = TypeVar("T")
 
 Flavour = Literal["cpu", "cuda"]
+Level = Literal["L0", "L1", "L2", "L3"]
 LinkMode = Literal["hardlink", "copy", "clone", "symlink"]
 
 # The role of the worker that a suite's pytest runs in.
@@ -29,10 +30,17 @@ class Table(BaseModel):
 
 
 class Project(Table):
-    """The repository under test: its name, and the folders that its code is imported from."""
+    """The repository under test: its name, and the folders that its code is imported from.
+
+    Every file that matches ``test_files`` and lies in no folder of ``not_tests`` must belong to a
+    suite. ``durations`` is the checked-in file of how long tests take.
+    """
 
     name: str
     pythonpath: tuple[str, ...] = (".",)
+    test_files: tuple[str, ...] = ("test_*.py", "*_test.py")
+    not_tests: tuple[str, ...] = ()
+    durations: str = "ci/durations.json"
 
 
 class FlavourRequirements(Table):
@@ -72,18 +80,60 @@ class Worker(Table):
 
 
 class Suite(Table):
-    """A set of unit tests with the worker they need. Times in seconds.
+    """A set of unit tests with the worker they need. Times in seconds, memory in GB.
 
+    ``markers`` is pytest's ``-m`` expression; ``arguments`` are further arguments of pytest.
     ``roles`` are further workers, for tests that start processes in them: role -> worker name.
     A suite that is ``on_request`` runs only when it is named.
+    ``requires`` names what must be there, or the suite is skipped: ``accelerator``,
+    ``program:NAME`` on PATH, ``module:NAME`` importable in the worker.
+    ``test_timeout_s`` limits one test, ``timeout_s`` one shard. ``shards`` and ``processes`` are
+    what is used when nobody asks for another number. With ``may_skip`` a test that skips itself
+    is accepted also by a strict run.
     """
 
     paths: tuple[str, ...]
     worker: str
+    markers: str = ""
+    arguments: tuple[str, ...] = ()
     roles: dict[str, str] = Field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    level: Level = "L0"
+    cpus: int = 1
+    memory_gb: float = 1.0
+    accelerators: int = 0
     on_request: bool = False
-    timeout_s: float = 600.0
+    timeout_s: float = Field(default=600.0, gt=0)
+    test_timeout_s: float = Field(default=120.0, gt=0)
+    shards: int = Field(default=1, ge=1)
+    processes: int = Field(default=1, ge=1)
+    may_skip: bool = False
+    coverage: bool = True
     environment: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("requires")
+    @classmethod
+    def _known_requirements(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            kind, _, rest = name.partition(":")
+            if not (name == "accelerator" or (kind in {"program", "module"} and rest)):
+                message = f"{name!r} is none of accelerator, program:NAME, module:NAME"
+                raise ValueError(message)
+        return names
+
+
+class Coverage(Table):
+    """What is measured while unit suites run, and what a change must reach.
+
+    ``sources`` are folders of first-party code; without any, nothing is measured. ``omit`` are
+    patterns of files that do not count; lines that a regular expression of ``exclude`` finds count
+    neither. ``patch_percent`` of the executable lines of a change must have run.
+    """
+
+    sources: tuple[str, ...] = ()
+    omit: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    patch_percent: float = Field(default=80.0, ge=0, le=100)
 
 
 class Leg(Table):
@@ -98,7 +148,7 @@ class Job(Table):
 
     script: str
     contract: str
-    level: Literal["L0", "L1", "L2", "L3"]
+    level: Level
     timeout_s: float
     cpus: int = 1
     memory_gb: float = 1.0
@@ -130,7 +180,13 @@ class Harness(Table):
     suites: dict[str, Suite] = Field(default_factory=dict)
     jobs: dict[str, Job] = Field(default_factory=dict)
     runners: dict[str, Runner] = Field(default_factory=dict)
+    coverage: Coverage = Coverage()
     root: Path = Field(default=Path(), exclude=True)
+
+    @property
+    def import_folders(self) -> tuple[Path, ...]:
+        """The folders that first-party code is imported from, absolute."""
+        return tuple((self.root / path).resolve() for path in self.project.pythonpath)
 
     def worker(self, name: str) -> Worker:
         """The declared worker ``name``; an unknown name is an error with the nearest one."""
@@ -196,6 +252,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
     models: dict[tuple[str, ...], type[Table]] = {
         ("project",): Project,
         ("ci",): Ci,
+        ("coverage",): Coverage,
         ("workers",): Worker,
         ("suites",): Suite,
         ("jobs",): Job,

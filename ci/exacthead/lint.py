@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from exacthead.bootstrap import cache_folder
-from exacthead.head import git
+from exacthead.git import git
+from exacthead.triage.check import check as check_known
 from exacthead.workers.lock import check_locks
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ def lint(
     say(f"locks: {'FAILED' if stale else 'ok'}")
     if stale:
         findings.append(Finding("locks", "\n".join(map(str, stale))))
+    wrong = check_known(root, harness, datetime.now(tz=UTC).date())
+    say(f"known failures: {'FAILED' if wrong else 'ok'}")
+    if wrong:
+        findings.append(Finding("known failures", "\n".join(wrong)))
     return findings
 
 

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from exacthead.config import OWN_ROLE
 from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
+from exacthead.units.shard import Shard, read_shard
+from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # Order of iteration and hash seeds are part of a plan, so that a replay meets the same ones.
 SEED = 0
+# The command of a suite's item: the driver, in the harness's own interpreter. It needs no package,
+# and without site it is not itself measured when its children are.
+DRIVER = ("{harness}", "-I", "-S", "{exacthead}/units/drive.py", "{folder}/order.json", "{folder}")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ class Item:
         timeout_s: seconds until its processes are ended.
         contract: path of its contract, relative to the root; empty for suites.
         seed: exported as ``EXACTHEAD_SEED`` and ``PYTHONHASHSEED``.
+        shard: the tests of a suite's item.
+        settled: a verdict that needs no run: a suite that cannot run here, a shard without tests.
+        required: whether the run is red when this item is not green.
+        notes: what its report must say of how it was planned.
     """
 
     id: str
@@ -50,6 +58,10 @@ class Item:
     timeout_s: float
     contract: str = ""
     seed: int = SEED
+    shard: Shard | None = None
+    settled: Verdict | None = None
+    required: bool = True
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,9 +113,7 @@ def read_plan(path: Path) -> Plan:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         digest = str(data.pop("digest"))
-        items = tuple(
-            Item(**{**item, "command": tuple(item["command"])}) for item in data.pop("items")
-        )
+        items = tuple(_read_item(item) for item in data.pop("items"))
         plan = Plan(
             **{**data, "head": Head(**data["head"]), "items": items, "notes": tuple(data["notes"])}
         )
@@ -120,6 +130,19 @@ def read_plan(path: Path) -> Plan:
             "it was changed after the run; plan again",
         )
     return plan
+
+
+def _read_item(data: dict[str, Any]) -> Item:
+    settled = data["settled"]
+    return Item(
+        **{
+            **data,
+            "command": tuple(data["command"]),
+            "notes": tuple(data["notes"]),
+            "shard": read_shard(data["shard"]),
+            "settled": Verdict(Kind(settled["kind"]), settled["reason"]) if settled else None,
+        }
+    )
 
 
 def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tuple[Item, ...]:
@@ -152,38 +175,6 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
         )
         for leg in chosen
     )
-
-
-def suite_items(harness: Harness, names: Iterable[str] = ()) -> tuple[Item, ...]:
-    """The named suites, by default all that need no request.
-
-    Raises:
-        HarnessError: an unknown suite, or a listed path that is gone.
-    """
-    items = []
-    usual = (name for name, suite in harness.suites.items() if not suite.on_request)
-    for name in tuple(dict.fromkeys(names)) or tuple(usual):
-        suite = harness.suite(name)
-        gone = [path for path in suite.paths if not (harness.root / path).exists()]
-        if gone:
-            raise HarnessError(
-                f"suite {name!r}", f"no such path: {', '.join(gone)}", "mend its paths"
-            )
-        items.append(
-            Item(
-                id=f"unit.{name}",
-                kind="suite",
-                command=(
-                    *(f"{{python:{OWN_ROLE}}}", "-m", "pytest"),
-                    "--junitxml={folder}/pytest.xml",
-                    *suite.paths,
-                ),
-                workers={OWN_ROLE: suite.worker, **suite.roles},
-                environment=suite.environment,
-                timeout_s=suite.timeout_s,
-            )
-        )
-    return tuple(items)
 
 
 def worker_names(items: Iterable[Item]) -> list[str]:

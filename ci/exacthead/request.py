@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import exacthead
+from exacthead.config import OWN_ROLE
+from exacthead.cover.settings import prepare
+from exacthead.measured import settings
 from exacthead.plan import python_variable
+from exacthead.runs.files import write_json
 from exacthead.runs.item import ItemRequest
+from exacthead.units.order import ShardOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from exacthead.config import Harness
     from exacthead.plan import Item
     from exacthead.runs.folder import ItemFolder
+    from exacthead.units.shard import Shard
     from exacthead.workers.spec import Spec
+
+ORDER = "order.json"
 
 
 def make_request(
@@ -37,6 +48,8 @@ def make_request(
     roles = {role: str(pythons[name]) for role, name in item.workers.items() if name in pythons}
     filled = {f"{{python:{role}}}": python for role, python in roles.items()}
     filled["{folder}"] = str(into.path)
+    filled["{harness}"] = sys.executable
+    filled["{exacthead}"] = str(Path(exacthead.__file__).parent)
     declared = {
         name: value
         for worker in sorted(set(item.workers.values()))
@@ -48,6 +61,7 @@ def make_request(
         cwd=harness.root,
         folder=into,
         timeout_s=item.timeout_s,
+        settled=item.settled,
         environment={
             **declared,
             **item.environment,
@@ -55,7 +69,68 @@ def make_request(
             "PYTHONHASHSEED": str(item.seed),
             **{python_variable(role): python for role, python in roles.items()},
         },
-        pythonpath=tuple((harness.root / path).resolve() for path in harness.project.pythonpath),
+        pythonpath=harness.import_folders,
+    )
+
+
+def give_order(
+    harness: Harness,
+    item: Item,
+    request: ItemRequest,
+    workers: Mapping[str, Path],
+    specs: Mapping[str, Spec],
+) -> ItemRequest:
+    """Write down what the driver of a suite's item is told; the request with what that needs.
+
+    An item that will not be run is given no order.
+
+    Args:
+        harness: the declarations.
+        item: any item.
+        request: for it.
+        workers: interpreter by worker name.
+        specs: of its workers, by name.
+
+    Raises:
+        HarnessError: the item's folder cannot be written to.
+    """
+    shard, own = item.shard, item.workers.get(OWN_ROLE, "")
+    if shard is None or item.settled or own not in workers:
+        return request
+    asked = settings(harness, contexts=shard.contexts)
+    if asked and shard.coverage:
+        version = specs[own].interpreter.version
+        prepared = prepare(request.folder.path, harness.root, asked, python=version)
+        request = replace(
+            request,
+            environment={**request.environment, **prepared.environment},
+            pythonpath=(*request.pythonpath, *prepared.pythonpath),
+        )
+    order = make_order(item, shard, workers[own], harness.root)
+    write_json(request.folder.path / ORDER, order.as_data())
+    return request
+
+
+def make_order(item: Item, shard: Shard, python: Path, root: Path) -> ShardOrder:
+    """What the driver of a suite's item is told.
+
+    Args:
+        item: a suite's.
+        shard: its tests.
+        python: the interpreter of its worker.
+        root: the checkout.
+    """
+    return ShardOrder(
+        suite=shard.suite,
+        python=str(python),
+        root=str(root),
+        paths=shard.paths,
+        groups=shard.groups,
+        arguments=shard.arguments,
+        processes=shard.processes,
+        test_timeout_s=shard.test_timeout_s,
+        timeout_s=item.timeout_s,
+        retries=shard.retries,
     )
 
 

@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead import junit
+from exacthead.changes import Changes, read_changes
 from exacthead.conclude import conclude, counts
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
-from exacthead.head import changed_paths, read_changes, read_head
+from exacthead.head import read_head
+from exacthead.judgement import Judgement, judgement
+from exacthead.measured import measure
+from exacthead.patch import keep_changes, read_kept
 from exacthead.prefix import Prefixed
-from exacthead.request import make_request
+from exacthead.request import give_order, make_request
 from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
@@ -38,8 +45,6 @@ if TYPE_CHECKING:
     from exacthead.workers.store import Built, Store
 
 RED = 1
-# In the folder of a run whose checkout was dirty: what was changed.
-CHANGES = "changes.diff"
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,9 @@ class Session:
         console: where progress and summary go.
         runs: the folder of all runs.
         remarks: what every item's report must say (a difference from the run that it repeats).
+        held: the workers that the caller has made ready and holds; None to make them ready here.
+        base: the revision that the change is compared with; empty for none.
+        gate: whether the change's coverage must reach its limit; needs ``base``.
     """
 
     harness: Harness
@@ -63,11 +71,21 @@ class Session:
     console: Console
     runs: Path
     remarks: tuple[str, ...] = ()
+    held: Mapping[str, Built] | None = None
+    base: str = ""
+    gate: bool = False
     _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
 
     def run(self) -> int:
         """Build, run and report; returns the process's exit code."""
-        folder = RunFolder.create(self.runs, self.plan.as_data(), str(self.plan.head))
+        return self.run_in(self.new_folder())
+
+    def new_folder(self) -> RunFolder:
+        """A run folder for the plan."""
+        return RunFolder.create(self.runs, self.plan.as_data(), str(self.plan.head))
+
+    def run_in(self, folder: RunFolder) -> int:
+        """The same as :meth:`run`, in a folder that :meth:`new_folder` made."""
         self.say(f"run folder {folder.path}")
         try:
             return self._run(folder)
@@ -83,11 +101,12 @@ class Session:
     def _run(self, folder: RunFolder) -> int:
         with ExitStack() as held:
             try:
-                if self.plan.head.dirty:
-                    write_text(folder.path / CHANGES, read_changes(self.harness.root))
-                workers = held.enter_context(
-                    ready(self.harness, dict(self.specs), self.store, self.say)
-                )
+                keep_changes(self.harness.root, folder.path)
+                workers = self.held
+                if workers is None:
+                    workers = held.enter_context(
+                        ready(self.harness, dict(self.specs), self.store, self.say)
+                    )
                 interrupts = held.enter_context(Interrupts())
             except KeyboardInterrupt:
                 reason = "interrupted while its workers were made ready"
@@ -116,10 +135,12 @@ class Session:
         now = read_head(root)
         if now.commit != then.commit:
             return (f"its head is {now} now",)
-        before = (folder.path / CHANGES).read_text(encoding="utf-8") if then.dirty else ""
-        after = read_changes(root) if now.dirty else ""
-        paths = {*changed_paths(before), *changed_paths(after)}
-        return () if before == after else tuple(sorted(paths))
+        kept = read_kept(folder.path)
+        before = kept.changes if kept else Changes(then.tree)
+        after = read_changes(root)
+        if before.content == after.content != then.content:
+            return ("it was edited after it was planned",)
+        return tuple(after.unlike(before))
 
     def _none_ran(self, folder: RunFolder, state: State, reason: str) -> int:
         """Every item gets its verdict and files also when there was no worker to run it in."""
@@ -134,22 +155,29 @@ class Session:
 
     def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
         pythons = {name: worker.python for name, worker in workers.items()}
-        return [
-            make_request(self.harness, item, self.specs, pythons, folder.item(item.id))
-            for item in self.plan.items
-        ]
+        requests = []
+        for item in self.plan.items:
+            request = make_request(self.harness, item, self.specs, pythons, folder.item(item.id))
+            requests.append(give_order(self.harness, item, request, pythons, self.specs))
+        return requests
 
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         self._prefixed.finish(request.item_id)
         item = self.plan.item(request.item_id)
-        result = conclude(self.harness.root, item, request, outcome, self._properties(item))
+        result = conclude(item, request, outcome, self._properties(item), self._judgement)
         return result.model_copy(
             update={
+                "required": item.required,
                 "reproduction": self._reproduction(request),
                 "workers": tuple(sorted(set(item.workers.values()))),
-                "notes": (*self.remarks, *result.notes),
+                "notes": (*self.remarks, *item.notes, *result.notes),
             }
         )
+
+    @cached_property
+    def _judgement(self) -> Judgement:
+        today = datetime.now(tz=UTC).date()
+        return judgement(self.harness.root, self.runs, self.plan, today, self.base)
 
     def _properties(self, item: Item) -> dict[str, str]:
         """What every JUnit file says of how its results came about."""
@@ -165,7 +193,15 @@ class Session:
 
     def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
         """The same text for the folder, the terminal and the CI system; the closing line last."""
-        summary = summarize(state, results, folder.read_provenance(), folder.path)
+        measured = measure(self.harness, self.plan, folder, self.base if self.gate else "")
+        if measured and not measured.green and state is State.PASSED:
+            state = State.FAILED
+            folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
+        sections = (
+            *self._judgement.lines(*self._planned()),
+            *(measured.lines() if measured else ()),
+        )
+        summary = summarize(state, results, folder.read_provenance(), folder.path, sections)
         text = markdown(summary)
         write_text(folder.summary, text)
         # A file that is missing shows as an error in the merged one.
@@ -175,6 +211,17 @@ class Session:
         self._append_step_summary(text)
         self.console.out(counts(totals))
         return exit_code(state)
+
+    def _planned(self) -> tuple[list[str], list[str]]:
+        """All planned tests, and the files of which every collected test was planned."""
+        shards = [item.shard for item in self.plan.items if item.shard]
+        nodeids = [nodeid for shard in shards for nodeid in shard.nodeids]
+        parts = Counter((shard.suite, shard.of) for shard in shards)
+        whole = [
+            shard for shard in shards if shard.complete and parts[shard.suite, shard.of] == shard.of
+        ]
+        files = {nodeid.partition("::")[0] for shard in whole for nodeid in shard.nodeids}
+        return nodeids, sorted(files)
 
     def _append_step_summary(self, text: str) -> None:
         path = os.environ.get("GITHUB_STEP_SUMMARY")

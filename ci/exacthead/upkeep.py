@@ -11,7 +11,7 @@ from exacthead.lint import lint as run_lint
 from exacthead.runs.files import write_text
 from exacthead.workers.explain import explain
 from exacthead.workers.index import read_indexes
-from exacthead.workers.lock import HARNESS, check_locks, lock_path
+from exacthead.workers.lock import HARNESS, carries_harness, check_locks, lock_path
 from exacthead.workers.locking import compile_harness_lock, compile_lock
 
 if TYPE_CHECKING:
@@ -112,8 +112,10 @@ def lock(harness: Harness, arguments: Namespace, console: Console) -> int:
         return int(bool(problems))
     indexes = read_indexes(os.environ)
     built = [name for name, worker in harness.workers.items() if worker.provided is None]
-    for name in arguments.names or [HARNESS, *built]:
-        if name == HARNESS:
+    own = [HARNESS] if carries_harness(harness.root) else []
+    lock_path(harness.root, HARNESS).parent.mkdir(exist_ok=True)
+    for name in arguments.names or [*own, *built]:
+        if name in own:
             text = compile_harness_lock(harness.root, indexes, upgrade=arguments.upgrade)
             write_text(lock_path(harness.root, HARNESS), text)
             console.out(f"locked {HARNESS}")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 # Calls that an actor answers at a time: a health check during another call, and `until_dead`.
 CONCURRENT_CALLS = 5
-SHUTDOWN_S = 5.0  # for servers and engines to end by themselves
+# For servers and engines to end by themselves: one that is killed leaves its shared memory behind.
+SHUTDOWN_S = 20.0
 
 
 class GenerationActor(ProcessActor):

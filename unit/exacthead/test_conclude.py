@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 from junitparser import JUnitXml
 
 from exacthead.conclude import conclude, counts, stages
+from exacthead.head import Head
+from exacthead.judgement import judgement
 from exacthead.junit import merge
-from exacthead.plan import Item
-from exacthead.runs.execute import not_run
+from exacthead.plan import Item, Plan
+from exacthead.runs.execute import not_run, unstarted
 from exacthead.runs.folder import RunFolder
 from exacthead.runs.item import ItemOutcome, ItemRequest
+from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
@@ -26,26 +30,27 @@ CRASHED = Verdict(Kind.CRASHED, "ended by SIGSEGV")
 CONTRACT = '[[check]]\nname = "m is 1"\nkind = "equals"\nmetric = "m"\nvalue = 1\n'
 
 
+TODAY = date(2030, 1, 1)
+
+
 class Bench:
     """One item that has ended somehow, to be concluded."""
 
-    def __init__(self, root: Path, kind: str) -> None:
+    def __init__(self, root: Path, item: Item) -> None:
         self.root = root
         (root / "c.contract.toml").write_text(CONTRACT, encoding="utf-8")
-        self.item = Item(
-            "it", kind, ("x",), {}, {}, 1.0, "c.contract.toml" if kind == "leg" else ""
-        )
-        self.folder = RunFolder.create(root / "runs", {}, "head").item("it")
-        self.request = ItemRequest("it", ("x",), root, self.folder, 1.0)
+        self.item = item
+        self.folder = RunFolder.create(root / "runs", {}, "head").item(item.id)
+        self.request = ItemRequest(item.id, ("x",), root, self.folder, 1.0)
 
     def conclude(self, verdict: Verdict, returncode: int | None = 0) -> ItemResult:
         outcome = ItemOutcome(verdict, returncode, None, 1.5, 0.0, (), (), self.folder.log)
-        return conclude(self.root, self.item, self.request, outcome, {"head": "abc"})
+        return self.end(outcome)
 
-    def leave(self, cases: str) -> None:
-        """Write what pytest would have written."""
-        text = f'<testsuites><testsuite name="pytest">{cases}</testsuite></testsuites>'
-        (self.folder.path / "pytest.xml").write_text(text, encoding="utf-8")
+    def end(self, outcome: ItemOutcome) -> ItemResult:
+        plan = Plan(Head("c", "t", dirty=False), "cpu2", "cpu", (self.item,), {})
+        known = judgement(self.root, self.root / "runs", plan, TODAY)
+        return conclude(self.item, self.request, outcome, {"head": "abc"}, known)
 
     @property
     def totals(self) -> str:
@@ -53,77 +58,57 @@ class Bench:
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Bench:
-    return Bench(tmp_path, "suite")
-
-
-@pytest.fixture
 def leg(tmp_path: Path) -> Bench:
-    return Bench(tmp_path, "leg")
+    return Bench(tmp_path, Item("it", "leg", ("x",), {}, {}, 1.0, "c.contract.toml"))
 
 
-GOOD = '<testcase classname="t" name="good" time="1"/>'
-BAD = '<testcase classname="t" name="bad" time="1"><failure message="no"/></testcase>'
-SKIPPED = '<testcase classname="t" name="skipped" time="0"><skipped message="why"/></testcase>'
+SHARD = Shard("s", 1, 1, ("unit",), (("t.py::a", "t.py::b"), ("u.py::c",)))
 
 
-def test_a_suite_whose_tests_passed_is_green_and_counts_the_skipped(suite: Bench) -> None:
-    suite.leave(GOOD + SKIPPED)
-
-    result = suite.conclude(PASSED)
-
-    assert result.verdict == PASSED
-    assert result.details == ("1 passed, 0 failed, 1 skipped",)
-    assert suite.totals == "1 passed, 0 failed, 1 skipped"
-    junit = JUnitXml.fromfile(str(suite.folder.junit))
-    assert [each.value for part in junit for each in part.properties()] == ["abc"]
-
-
-@pytest.mark.parametrize(
-    ("cases", "verdict", "returncode", "reason"),
-    [
-        ("", Verdict(Kind.FAILED, "exit code 5"), 5, "no tests ran"),
-        ("", PASSED, 0, "no test passed"),
-        (SKIPPED * 3, PASSED, 0, "no test passed: 0 passed, 0 failed, 3 skipped"),
-        (GOOD + BAD, PASSED, 0, "its JUnit file says 1 passed, 1 failed"),
-        (GOOD, CRASHED, -11, "SIGSEGV"),
-        (GOOD, Verdict(Kind.TIMED_OUT, "too long"), None, "too long"),
-        (GOOD, Verdict(Kind.FAILED, "exit code 0, but left behind: sleep"), 0, "left behind"),
-        (BAD, Verdict(Kind.FAILED, "exit code 1"), 1, "exit code 1"),
-    ],
-)
-def test_a_suite_that_is_not_green_is_red_in_its_file_too(
-    suite: Bench, cases: str, verdict: Verdict, returncode: int | None, reason: str
+def test_a_suite_that_never_started_has_a_case_for_each_test_that_says_why(
+    tmp_path: Path,
 ) -> None:
-    suite.leave(cases)
+    suite = Bench(tmp_path, Item("it", "suite", ("x",), {}, {}, 1.0, shard=SHARD))
 
-    result = suite.conclude(verdict, returncode)
+    result = suite.end(not_run(suite.request, "no worker"))
 
-    assert not result.verdict.green
-    assert reason in result.verdict.reason
-    assert ", 1 failed" in suite.totals
+    assert result.verdict.kind is Kind.NOT_RUN
+    assert result.verdict.reason.startswith("no worker; 3 of 3 tests not run")
+    cases = [case for part in JUnitXml.fromfile(str(suite.folder.junit)) for case in part]
+    assert [case.name for case in cases] == ["a", "b", "c"]
+    assert all("no worker" in each.message for case in cases for each in case.result)
+    assert suite.totals == "0 passed, 3 failed, 0 skipped"
 
 
-@pytest.mark.parametrize("text", [None, "", "<testsuites><testsuite><testcase name='a'/>"])
-def test_a_missing_or_cut_off_junit_file_is_red(suite: Bench, text: str | None) -> None:
-    if text is not None:
-        (suite.folder.path / "pytest.xml").write_text(text, encoding="utf-8")
+def test_a_suite_without_streams_is_red_although_its_driver_ended_well(tmp_path: Path) -> None:
+    suite = Bench(tmp_path, Item("it", "suite", ("x",), {}, {}, 1.0, shard=SHARD))
 
     result = suite.conclude(PASSED)
 
     assert result.verdict.kind is Kind.FAILED
-    assert "missing or cannot be read" in result.verdict.reason
-    assert ", 1 failed" in suite.totals
+    assert suite.totals == "0 passed, 3 failed, 0 skipped"
 
 
-def test_a_suite_that_never_started_has_one_case_that_says_why(suite: Bench) -> None:
-    outcome = not_run(suite.request, "no worker")
+@pytest.mark.parametrize(
+    ("settled", "totals"),
+    [
+        (Verdict(Kind.SKIPPED, "no accelerator"), "0 passed, 0 failed, 1 skipped"),
+        (Verdict(Kind.FAILED, "no tests"), "0 passed, 1 failed, 0 skipped"),
+        (Verdict(Kind.NOT_RUN, "no worker"), "0 passed, 1 failed, 0 skipped"),
+    ],
+)
+def test_what_the_plan_has_settled_is_one_case_that_says_why(
+    tmp_path: Path, settled: Verdict, totals: str
+) -> None:
+    item = Item("it", "suite", ("x",), {}, {}, 1.0, shard=SHARD, settled=settled)
+    suite = Bench(tmp_path, item)
 
-    result = conclude(suite.root, suite.item, suite.request, outcome, {})
+    result = suite.end(unstarted(suite.request, settled))
 
-    assert result.verdict == Verdict(Kind.NOT_RUN, "no worker")
+    assert result.verdict == settled
     (case,) = (case for part in JUnitXml.fromfile(str(suite.folder.junit)) for case in part)
-    assert [each.message for each in case.result] == ["no worker"]
+    assert [each.message for each in case.result] == [settled.reason]
+    assert suite.totals == totals
 
 
 def test_a_leg_is_green_when_its_script_and_every_check_passed(leg: Bench) -> None:
@@ -159,6 +144,29 @@ def test_a_leg_is_red_when_its_script_or_a_check_is(
     assert leg.totals == f"{totals}, 0 skipped"
 
 
+KNOWN = """
+[[known]]
+leg = "count.plain"
+reason = "not mended yet"
+issue = "https://example.test/1"
+owner = "the counters"
+expires = 2999-01-01
+"""
+
+
+def test_a_known_red_leg_is_quarantined_and_its_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/known_failures.toml").write_text(KNOWN, encoding="utf-8")
+    item = Item("count.plain", "leg", ("x",), {}, {}, 1.0, "c.contract.toml")
+    leg = Bench(tmp_path, item)
+    leg.folder.metrics.write_text('{"step": 1, "m": 2}\n', encoding="utf-8")
+
+    result = leg.conclude(PASSED)
+
+    assert result.verdict.kind is Kind.QUARANTINED
+    assert leg.totals == "1 passed, 0 failed, 1 skipped"
+
+
 def test_the_checks_of_a_leg_that_died_name_its_end(leg: Bench) -> None:
     leg.conclude(CRASHED)
 
@@ -167,7 +175,7 @@ def test_the_checks_of_a_leg_that_died_name_its_end(leg: Bench) -> None:
 
 
 def test_a_leg_that_never_started_has_checks_that_were_not_run(leg: Bench) -> None:
-    result = conclude(leg.root, leg.item, leg.request, not_run(leg.request, "no worker"), {})
+    result = leg.end(not_run(leg.request, "no worker"))
 
     assert result.verdict == Verdict(Kind.NOT_RUN, "no worker")
     written = json.loads(leg.folder.contract.read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ import pytest
 from exacthead.cli import main
 from exacthead.config import (
     Ci,
+    Coverage,
     FlavourRequirements,
     Harness,
     Job,
@@ -30,6 +31,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="u
 SECTIONS = {
     Project: "`[project]`",
     Ci: "`[ci]`",
+    Coverage: "`[coverage]`",
     Worker: "`[workers.NAME]`",
     FlavourRequirements: "`[workers.NAME]`",
     Suite: "`[suites.NAME]`",
@@ -76,4 +78,4 @@ def test_every_command_is_documented(capsys: pytest.CaptureFixture[str]) -> None
     listed = re.search(r"\{(.+?)\}", capsys.readouterr().out)
     assert listed
     for command in listed[1].split(","):
-        assert re.search(rf"`{command}(_<job>| -- RUN/ITEM)?`", TEXT), command
+        assert re.search(rf"`{command}(_<job>| -- RUN(/ITEM)?)?`", TEXT), command

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead.errors import HarnessError
-from exacthead.head import changed_paths, git, read_changes, read_head
+from exacthead.git import git
+from exacthead.head import Head, read_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,9 +20,9 @@ def test_a_clean_checkout_is_exactly_its_commit(empty_repository: Repository) ->
 
     assert head.commit == empty_repository.git("rev-parse", "HEAD")
     assert head.tree == empty_repository.git("rev-parse", "HEAD^{tree}")
+    assert head.content == head.tree
     assert not head.dirty
     assert str(head) == head.commit[:12]
-    assert read_changes(empty_repository.root) == ""
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,13 @@ def test_a_change_or_a_new_file_makes_it_dirty(
 
     assert head.dirty
     assert str(head).endswith("-dirty")
-    assert len(changed_paths(read_changes(empty_repository.root))) == 1
+    empty_repository.commit({})
+    assert read_head(empty_repository.root) == Head(
+        commit=empty_repository.git("rev-parse", "HEAD"),
+        tree=head.content,
+        dirty=False,
+        content=head.content,
+    )
 
 
 def test_an_ignored_file_does_not_make_it_dirty(empty_repository: Repository) -> None:
@@ -65,13 +72,14 @@ def test_a_hook_s_variables_do_not_lead_to_another_repository(
     assert read_head(empty_repository.root) == expected
 
 
-def test_changes_show_what_a_tracked_file_has_become(empty_repository: Repository) -> None:
-    empty_repository.write({".gitignore": "something else\n"})
+def test_a_repository_inside_the_checkout_makes_it_dirty(empty_repository: Repository) -> None:
+    (empty_repository.root / "inner").mkdir()
+    empty_repository.git("init", "--quiet", "inner")
 
-    changes = read_changes(empty_repository.root)
+    head = read_head(empty_repository.root)
 
-    assert changed_paths(changes) == [".gitignore"]
-    assert "+something else" in changes
+    assert head.dirty
+    assert head.content == head.tree
 
 
 def test_outside_a_repository_git_s_own_words_are_shown(tmp_path: Path) -> None:

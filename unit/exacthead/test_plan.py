@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.head import Head
-from exacthead.plan import Item, Plan, leg_items, make_plan, read_plan, suite_items, worker_names
+from exacthead.plan import Item, Plan, leg_items, make_plan, read_plan, worker_names
+from exacthead.units.shard import Shard
+from exacthead.verdict import Kind, Verdict
 from exacthead.workers.spec import Interpreter, Spec
 
 if TYPE_CHECKING:
@@ -82,45 +84,6 @@ def test_the_legs_come_in_the_declared_order_or_as_named(harness: Harness) -> No
     assert named[0].timeout_s == 30
 
 
-def test_a_suite_is_one_pytest_in_its_worker(harness: Harness) -> None:
-    first, second = suite_items(harness)
-
-    assert first.workers == {"suite": "a"}
-    assert first.environment == {"X": "1"}
-    assert second.command[:3] == ("{python:suite}", "-m", "pytest")
-    assert second.command[-2:] == ("unit/two", "unit/three")
-    assert worker_names([first, second]) == ["a", "b"]
-    assert [item.id for item in suite_items(harness, ["two", "two"])] == ["unit.two"]
-
-
-def test_a_suite_on_request_runs_only_when_it_is_named(
-    make_harness: Callable[[str], Harness], harness: Harness
-) -> None:
-    make_harness(DECLARED.replace("[suites.two]", "[suites.two]\non_request = true"))
-    declared = load(harness.root)
-
-    assert [item.id for item in suite_items(declared)] == ["unit.one"]
-    assert [item.id for item in suite_items(declared, ["two"])] == ["unit.two"]
-
-
-def test_a_suite_s_further_roles_are_workers_of_its_item(
-    make_harness: Callable[[str], Harness], harness: Harness
-) -> None:
-    make_harness(DECLARED.replace("[suites.two]", '[suites.two]\nroles = { policy = "a" }'))
-    (item,) = suite_items(load(harness.root), ["two"])
-
-    assert item.workers == {"suite": "b", "policy": "a"}
-    assert worker_names([item]) == ["a", "b"]
-    assert item.command[0] == "{python:suite}"
-
-
-def test_a_path_that_is_gone_is_named(harness: Harness) -> None:
-    (harness.root / "unit/three").rmdir()
-
-    with pytest.raises(HarnessError, match="no such path: unit/three"):
-        suite_items(harness)
-
-
 @pytest.mark.parametrize("file", ["train.sh", "train.contract.toml"])
 def test_a_job_s_files_must_be_there_before_anything_runs(harness: Harness, file: str) -> None:
     (harness.root / file).unlink()
@@ -130,8 +93,9 @@ def test_a_job_s_files_must_be_there_before_anything_runs(harness: Harness, file
 
 
 def test_a_plan_holds_keys_and_notes_and_no_path_of_this_machine(harness: Harness) -> None:
-    made = plan(suite_items(harness), spec("b"), spec("a"))
+    made = plan(leg_items(harness, "train"), spec("b"), spec("a"))
 
+    assert worker_names(made.items) == ["a", "b"]
     assert made.keys == {"a": spec("a").key, "b": spec("b").key}
     assert made.notes == ("worker a a!", "worker b b!")
     assert str(harness.root) not in json.dumps(made.as_data())
@@ -160,12 +124,13 @@ def test_roles_that_would_share_a_variable_are_refused(harness: Harness) -> None
         plan((replace(item, workers=roles),), spec("a"))
 
 
-def test_what_is_read_is_what_was_written(harness: Harness, tmp_path: Path) -> None:
-    made = plan(leg_items(harness, "train"), spec("a"), spec("b"))
+def test_a_digest_that_does_not_match_is_refused(harness: Harness, tmp_path: Path) -> None:
+    data = plan(leg_items(harness, "train"), spec("a"), spec("b")).as_data()
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps(made.as_data()), encoding="utf-8")
+    path.write_text(json.dumps({**data, "flavour": "cuda"}), encoding="utf-8")
 
-    assert read_plan(path) == made
+    with pytest.raises(HarnessError, match="it was changed after the run"):
+        read_plan(path)
 
 
 def test_one_item_of_a_plan_keeps_only_its_own_workers(harness: Harness) -> None:
@@ -185,6 +150,17 @@ def test_what_is_no_plan_is_called_so(tmp_path: Path, text: str) -> None:
         read_plan(path)
 
 
+shards = st.builds(
+    Shard,
+    suite=st.text(),
+    number=st.integers(1, 4),
+    of=st.just(4),
+    paths=st.tuples(st.text()),
+    groups=st.lists(st.lists(st.text()).map(tuple), max_size=2).map(tuple),
+    arguments=st.lists(st.text(), max_size=2).map(tuple),
+    expected_s=st.floats(0, 1e6),
+    may_skip=st.booleans(),
+)
 items = st.builds(
     Item,
     id=st.text(min_size=1),
@@ -194,7 +170,21 @@ items = st.builds(
     environment=st.dictionaries(st.text(), st.text(), max_size=2),
     timeout_s=st.floats(0, 1e6),
     seed=st.integers(0, 9),
+    shard=st.none() | shards,
+    settled=st.none() | st.builds(Verdict, st.sampled_from(Kind), st.text(min_size=1)),
+    required=st.booleans(),
+    notes=st.lists(st.text(), max_size=2).map(tuple),
 )
+
+
+@given(st.lists(items, min_size=1, max_size=3))
+def test_what_is_read_is_what_was_written(items: list[Item]) -> None:
+    made = Plan(HEAD, "cpu2", "cpu", tuple(items), {"a": "k"}, ("n",))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.json"
+        path.write_text(json.dumps(made.as_data()), encoding="utf-8")
+
+        assert read_plan(path) == made
 
 
 @given(items, items)

@@ -108,6 +108,8 @@ class Execution:
         return result
 
     def _outcome(self, request: ItemRequest) -> ItemOutcome:
+        if request.settled:
+            return unstarted(request, request.settled)
         if self._stopped():
             reason = f"interrupted by {self.interrupts.name or 'an error of the harness'}"
             return not_run(request, reason)
@@ -118,13 +120,18 @@ class Execution:
             return not_run(request, str(error))
         except OSError as error:
             lost = Verdict(Kind.CRASHED, f"the harness could not follow it to its end: {error}")
-            return replace(not_run(request, ""), verdict=lost)
+            return unstarted(request, lost)
 
 
 def not_run(request: ItemRequest, reason: str) -> ItemOutcome:
-    """The outcome of an item that was never started."""
+    """The outcome of an item that should have been started and was not."""
+    return unstarted(request, Verdict(Kind.NOT_RUN, reason))
+
+
+def unstarted(request: ItemRequest, verdict: Verdict) -> ItemOutcome:
+    """The outcome of an item of which there is nothing but a verdict."""
     return ItemOutcome(
-        verdict=Verdict(Kind.NOT_RUN, reason),
+        verdict=verdict,
         returncode=None,
         signal=None,
         seconds=0.0,

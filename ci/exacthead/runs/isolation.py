@@ -123,20 +123,20 @@ def private_folder() -> Path:
     )
 
 
-def item_environment(
+def isolated_environment(
     *,
     inherited: Mapping[str, str],
     additions: Mapping[str, str],
     pythonpath: tuple[Path, ...],
-    place: Place,
+    private: Path,
 ) -> dict[str, str]:
-    """The whole environment of an item's first process.
+    """The environment of a process that must not see the user's: fixed settings, own folders.
 
     Args:
         inherited: the harness's own environment; only what ``clean_environment`` keeps is used.
         additions: what the job declares; it goes over the defaults here.
         pythonpath: first-party folders, absolute; an inherited PYTHONPATH never counts.
-        place: where it lives; folders for temporary files and caches are made there.
+        private: where folders for temporary files and caches are made.
 
     Raises:
         HarnessError: when ``additions`` sets what isolates the item, or a path is relative.
@@ -155,11 +155,9 @@ def item_environment(
             f"relative: {', '.join(relative)}",
             "make them absolute",
         )
-    folders = {name: str(place.private / below) for name, below in _FOLDERS.items()}
+    folders = {name: str(private / below) for name, below in _FOLDERS.items()}
     for path in folders.values():
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
-    stacks = place.private / "stacks"
-    stacks.mkdir()
     return {
         **clean_environment(inherited),
         **_THREADS,
@@ -167,6 +165,34 @@ def item_environment(
         **folders,
         **additions,
         "PYTHONPATH": os.pathsep.join(str(path) for path in pythonpath),
+    }
+
+
+def item_environment(
+    *,
+    inherited: Mapping[str, str],
+    additions: Mapping[str, str],
+    pythonpath: tuple[Path, ...],
+    place: Place,
+) -> dict[str, str]:
+    """The whole environment of an item's first process: isolated, with its own ports and token.
+
+    Args:
+        inherited: the harness's own environment.
+        additions: what the job declares.
+        pythonpath: first-party folders, absolute.
+        place: where it lives; folders are made there.
+
+    Raises:
+        HarnessError: as :func:`isolated_environment`.
+    """
+    isolated = isolated_environment(
+        inherited=inherited, additions=additions, pythonpath=pythonpath, private=place.private
+    )
+    stacks = place.private / "stacks"
+    stacks.mkdir()
+    return {
+        **isolated,
         TOKEN_VARIABLE: place.token,
         PORTS_VARIABLE: str(place.ports),
         FOLDER_VARIABLE: str(place.folder.path),

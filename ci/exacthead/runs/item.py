@@ -62,6 +62,7 @@ class ItemRequest:
         keep_private: leave the private folder (temporary files, caches) in place for a look.
         keep_when_red: files and folders below the private folder that are copied to the item's
             artifacts when its script did not simply exit with 0.
+        settled: its verdict when there is nothing to run.
     """
 
     item_id: str
@@ -76,6 +77,7 @@ class ItemRequest:
     memory_limit_mb: float | None = None
     keep_private: bool = False
     keep_when_red: tuple[str, ...] = ("ray/session_latest/logs",)
+    settled: Verdict | None = None
 
     def describe(self) -> dict[str, object]:
         """The request as JSON-ready data, enough to ask for the same again (request.json)."""

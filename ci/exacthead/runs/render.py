@@ -51,6 +51,7 @@ def markdown(summary: Summary) -> str:
         lines += ["", f"## {plain(item_id)}", "", text.strip()]
     for table in summary.tables:
         lines += _markdown_table(table)
+    lines += ["", *summary.sections] if summary.sections else []
     if summary.notes:
         lines += ["", "## Notes", "", *(f"- {plain(note)}" for note in summary.notes)]
     return "\n".join([*lines, "", f"Run folder: {code(str(summary.folder))}", ""])
@@ -72,7 +73,7 @@ def _markdown_table(table: Table) -> list[str]:
 
 def show(summary: Summary, console: Console) -> None:
     """The summary on a terminal; lines to copy are never wrapped."""
-    from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and needed at the end only
+    from rich.markdown import Markdown
 
     colour = _COLOURS.get(summary.state, "bold red")
     for item_id, text in summary.details:
@@ -81,6 +82,8 @@ def show(summary: Summary, console: Console) -> None:
     for table in summary.tables:
         if table.rows:
             console.print(_rich_table(table))
+    if summary.sections:
+        console.print(Markdown("\n".join(summary.sections)))
     for note in summary.notes:
         console.print(Text(f"note: {visible(note)}", style="yellow"), soft_wrap=True)
     for title, troubles in _troubles(summary):

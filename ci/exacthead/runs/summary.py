@@ -48,7 +48,10 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Summary:
-    """The text of a run in its order: verdict, troubles, what did not run, details, tables."""
+    """The text of a run in its order: verdict, troubles, what did not run, details, tables, rest.
+
+    ``sections`` are lines of Markdown.
+    """
 
     state: State
     verdict: str
@@ -59,10 +62,15 @@ class Summary:
     details: tuple[tuple[str, str], ...]
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
+    sections: tuple[str, ...] = ()
 
 
 def summarize(
-    state: State, results: Sequence[ItemResult], provenance: Provenance, folder: Path
+    state: State,
+    results: Sequence[ItemResult],
+    provenance: Provenance,
+    folder: Path,
+    sections: Sequence[str] = (),
 ) -> Summary:
     """Put together what is to be said.
 
@@ -71,6 +79,7 @@ def summarize(
         results: the items, in the plan's order.
         provenance: what was used.
         folder: the run folder.
+        sections: further lines of Markdown: known failures, coverage.
     """
     exact = not (provenance.dirty or provenance.changed)
     head = provenance.commit[:12] + ("" if exact else "-dirty")
@@ -86,6 +95,7 @@ def summarize(
         details=tuple((each.item_id, text) for each in results for text in each.details),
         tables=(_items(results), _stages(results), _workers(provenance)),
         notes=_notes(results, provenance),
+        sections=tuple(sections),
     )
 
 

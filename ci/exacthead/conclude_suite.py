@@ -1,0 +1,82 @@
+"""From how a suite's driver ended, and what its processes streamed, to the item's result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from exacthead import junit
+from exacthead.cover.item import combine_item
+from exacthead.errors import HarnessError
+from exacthead.junit import Case
+from exacthead.measured import is_measured
+from exacthead.runs.execute import plain_result
+from exacthead.units.read import read_results
+from exacthead.units.result import Attempt, Cause, TestResult
+from exacthead.units.verdict import details, shard_verdict
+from exacthead.verdict import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from exacthead.judgement import Judgement
+    from exacthead.plan import Item
+    from exacthead.runs.item import ItemOutcome, ItemRequest
+    from exacthead.runs.result import ItemResult
+    from exacthead.verdict import Verdict
+
+
+def conclude_suite(
+    item: Item,
+    request: ItemRequest,
+    outcome: ItemOutcome,
+    properties: Mapping[str, str],
+    judgement: Judgement,
+) -> ItemResult:
+    """The result of a suite's item, with its JUnit file: each planned test has a case there.
+
+    Args:
+        item: what was planned.
+        request: what was asked of this machine.
+        outcome: how the driver ended, or that it never started.
+        properties: what the JUnit file says of how its results came about.
+        judgement: what is known of faults beforehand.
+
+    Raises:
+        HarnessError: the item's folder cannot be written to.
+    """
+    if item.shard is None or item.settled:
+        case = Case(item.id, "the suite", None, outcome.verdict)
+        junit.write_cases(request.folder.junit, item.id, [case], properties)
+        return plain_result(request, outcome)
+    ended = outcome.verdict.kind
+    unfinished = "" if ended in {Kind.PASSED, Kind.FAILED} else str(outcome.verdict)
+    reading = read_results(request.folder.path, item.shard.nodeids, unfinished)
+    results = judgement.tests(reading.results)
+    faults = (*reading.faults, *item.shard.faults)
+    verdict = shard_verdict(results, faults, outcome, may_skip=item.shard.may_skip)
+    cases = results
+    if not verdict.green and all(result.verdict.green for result in results):
+        # No test is to blame (a crash at the end, a leftover), and yet the file must be red.
+        cases = (*results, TestResult(item.id, (_attempt(outcome, verdict),), verdict))
+    junit.write_results(request.folder.junit, item.id, cases, properties, outcome.seconds)
+    notes = _coverage(request, unfinished) if is_measured(item) else ()
+    return plain_result(request, outcome).model_copy(
+        update={
+            "verdict": verdict,
+            "details": (details(results),),
+            "notes": (*outcome.notes, *reading.notes, *notes),
+        }
+    )
+
+
+def _attempt(outcome: ItemOutcome, verdict: Verdict) -> Attempt:
+    return Attempt(0, outcome.seconds, (Cause("process", verdict),))
+
+
+def _coverage(request: ItemRequest, unfinished: str) -> tuple[str, ...]:
+    """Put the item's coverage together; what is lost of it is a note here, and red at a gate."""
+    try:
+        reasons = combine_item(request.folder.path, ended=unfinished).reasons
+    except HarnessError as error:
+        reasons = (str(error),)
+    return tuple(f"coverage incomplete: {reason}" for reason in reasons)

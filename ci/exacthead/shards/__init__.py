@@ -1,0 +1,1 @@
+"""Shards: which tests run together, estimated from what they took before."""

@@ -1,0 +1,192 @@
+"""From the collected tests of a suite to items of a plan: shards, and what is settled already."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from exacthead.config import OWN_ROLE
+from exacthead.errors import HarnessError
+from exacthead.plan import DRIVER, Item
+from exacthead.shards.divide import plan_shards
+from exacthead.units.shard import Shard
+from exacthead.verdict import Kind, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from exacthead.config import Suite
+    from exacthead.shards.durations import Durations
+    from exacthead.units.collect import Collected
+
+MOST_RETRIES = 2
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How the suites of one call are run.
+
+    Attributes:
+        shard: number and count, when only one shard is asked for.
+        shards: how many shards of each suite; None for what the suite says.
+        processes: how many processes in each shard; None for what the suite says.
+        retries: how often a failed test is run again.
+        strict: whether what is skipped makes the run red.
+        arguments: further arguments of pytest.
+        coverage: whether what suites measure is measured.
+        contexts: whether each line is told apart by the tests that ran it.
+        changed_since: a revision: only tests that what changed since then can reach; or empty.
+    """
+
+    shard: tuple[int, int] | None = None
+    shards: int | None = None
+    processes: int | None = None
+    retries: int = 0
+    strict: bool = False
+    arguments: tuple[str, ...] = ()
+    coverage: bool = True
+    contexts: bool = False
+    changed_since: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.retries <= MOST_RETRIES:
+            raise HarnessError(
+                f"--retries {self.retries}",
+                "a test that needs more tries than that is broken",
+                f"give 0 to {MOST_RETRIES}",
+            )
+        if self.shard and self.shards:
+            raise HarnessError("--shard and --shards", "both", "give one of them")
+        for option, number in (("--shards", self.shards), ("-j", self.processes)):
+            if number is not None and number < 1:
+                raise HarnessError(f"{option} {number}", "below 1", "give a number from 1")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tests of a suite that are to run.
+
+    Attributes:
+        collected: what pytest found.
+        nodeids: those of it that are to run, in pytest's order.
+        notes: how they were chosen.
+    """
+
+    collected: Collected
+    nodeids: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> int:
+        """How many were not chosen."""
+        return len(self.collected.planned) - len(self.nodeids)
+
+
+def read_shard_option(text: str) -> tuple[int, int]:
+    """Number and count from ``2/4``.
+
+    Raises:
+        HarnessError: it is not of that form, or the number is not one of the count.
+    """
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise HarnessError(f"--shard {text}", "no part of a count", "give one as 2/4, from 1/4 on")
+    return int(number), int(of)
+
+
+def read_arguments(texts: Sequence[str]) -> tuple[str, ...]:
+    """Arguments of pytest as a shell would split them.
+
+    Raises:
+        HarnessError: a quotation is not closed.
+    """
+    try:
+        return tuple(word for text in texts for word in shlex.split(text))
+    except ValueError as error:
+        raise HarnessError(f"--pytest {texts}", str(error), "quote it for a shell") from error
+
+
+def pytest_arguments(suite: Suite, wish: Wish) -> tuple[str, ...]:
+    """What pytest is given beside the paths, the same for collecting and running."""
+    markers = ("-m", suite.markers) if suite.markers else ()
+    return (*markers, *suite.arguments, *wish.arguments)
+
+
+def settled_item(name: str, suite: Suite, wish: Wish, verdict: Verdict) -> Item:
+    """The item of a suite of which nothing is run; what is only skipped must be so on purpose."""
+    required = wish.strict or verdict.kind is not Kind.SKIPPED
+    return replace(_item(name, suite, wish), settled=verdict, required=required)
+
+
+def shard_items(
+    name: str, suite: Suite, found: Found, history: Durations, wish: Wish
+) -> tuple[Item, ...]:
+    """The suite's items, one for each shard that is asked for; the first bears the notes.
+
+    Args:
+        name: the suite's.
+        suite: its declaration.
+        found: its tests.
+        history: what tests took before.
+        wish: how it is to be run.
+    """
+    nodeids = found.nodeids
+    of = wish.shard[1] if wish.shard else wish.shards or suite.shards
+    processes = wish.processes or suite.processes
+    division = plan_shards(nodeids, history, of, processes)
+    numbers = (wish.shard[0],) if wish.shard else range(1, of + 1)
+    items = []
+    for number in numbers:
+        part = division.shards[number - 1]
+        item = _item(name, suite, wish, number, of)
+        shard = Shard(
+            suite=name,
+            number=number,
+            of=of,
+            paths=suite.paths,
+            groups=part.groups,
+            arguments=pytest_arguments(suite, wish),
+            processes=min(processes, max(1, len(part.groups))),
+            test_timeout_s=suite.test_timeout_s,
+            retries=wish.retries,
+            complete=not (found.left_out or found.collected.deselected),
+            faults=tuple(f"two tests are called {each}" for each in found.collected.duplicates),
+            expected_s=round(part.seconds, 3),
+            may_skip=suite.may_skip or not wish.strict,
+            coverage=suite.coverage and wish.coverage,
+            contexts=wish.contexts,
+        )
+        item = replace(item, shard=shard)
+        if not part.groups:
+            reason = f"empty by plan: {len(nodeids)} tests over {of} shards"
+            if found.left_out:
+                reason += f", {found.left_out} left out by what changed"
+            item = replace(item, settled=Verdict(Kind.SKIPPED, reason), required=False)
+        items.append(item)
+    items[0] = replace(items[0], notes=(*division.report, *_notes(found.collected), *found.notes))
+    return tuple(items)
+
+
+def _notes(collected: Collected) -> tuple[str, ...]:
+    """What the plan's readers should know of how the tests were collected."""
+    notes = []
+    if collected.deselected:
+        notes.append(f"{collected.deselected} tests were left out by markers or arguments")
+    if collected.unstable:
+        shown = ", ".join(collected.unstable[:_SHOWN])
+        notes.append(f"ids that hold an address are others in each process: {shown}")
+    return tuple(notes)
+
+
+def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> Item:
+    part = f".{number}of{of}" if of > 1 or wish.shard else ""
+    return Item(
+        id=f"unit.{name}{part}",
+        kind="suite",
+        command=DRIVER,
+        workers={OWN_ROLE: suite.worker, **suite.roles},
+        environment=suite.environment,
+        timeout_s=suite.timeout_s,
+    )

@@ -1,0 +1,150 @@
+"""Planning suites: each is collected in its own worker and divided into items of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exacthead.equip import ready
+from exacthead.errors import HarnessError
+from exacthead.impact.map import read_map
+from exacthead.impact.select import select_since
+from exacthead.plan import SEED
+from exacthead.runs.isolation import isolated_environment, private_folder
+from exacthead.shards import durations
+from exacthead.suite_items import Found, pytest_arguments, settled_item, shard_items
+from exacthead.suites import suite_workers, unmet
+from exacthead.units.collect import collect
+from exacthead.verdict import Kind, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from exacthead.config import Harness, Runner
+    from exacthead.plan import Item
+    from exacthead.shards.durations import Durations
+    from exacthead.suite_items import Wish
+    from exacthead.units.collect import Collected
+    from exacthead.workers.spec import Spec
+    from exacthead.workers.store import Built, Store
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is to be run, and the workers that are ready for it and held until the block ends."""
+
+    items: tuple[Item, ...]
+    workers: Mapping[str, Built]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What planning needs: declarations, specs by worker name, store, runner, wish, a voice."""
+
+    harness: Harness
+    specs: dict[str, Spec]
+    store: Store
+    runner: Runner
+    wish: Wish
+    say: Callable[[str], None]
+
+    def equip(self, held: ExitStack) -> tuple[dict[str, Built], dict[str, str]]:
+        """The workers that could be made ready, and why the others could not."""
+        workers: dict[str, Built] = {}
+        broken: dict[str, str] = {}
+        for name, spec in self.specs.items():
+            try:
+                workers |= held.enter_context(
+                    ready(self.harness, {name: spec}, self.store, self.say)
+                )
+            except HarnessError as error:
+                self.say(str(error))
+                broken[name] = f"worker {name} is not ready: {error.found}"
+        return workers, broken
+
+    def items(self, name: str, python: Path, history: Durations) -> tuple[Item, ...]:
+        """The items of one suite, whose worker is ready."""
+        suite = self.harness.suite(name)
+        private = private_folder()
+        try:
+            environment = isolated_environment(
+                inherited=os.environ,
+                additions={
+                    **dict(self.specs[suite.worker].environment),
+                    **suite.environment,
+                    "PYTHONHASHSEED": str(SEED),
+                    "EXACTHEAD_SEED": str(SEED),
+                },
+                pythonpath=self.harness.import_folders,
+                private=private,
+            )
+            missing = unmet(suite, python, self.runner, environment)
+            if missing:
+                words = f"needs what is not here: {'; '.join(missing)}"
+                return (self.settled(name, Verdict(Kind.SKIPPED, words)),)
+            collected = collect(
+                python,
+                self.harness.root,
+                suite.paths,
+                pytest_arguments(suite, self.wish),
+                environment,
+                suite.timeout_s,
+            )
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
+        fault = _fault(collected)
+        if fault:
+            return (self.settled(name, Verdict(Kind.FAILED, fault)),)
+        found = self.chosen(name, collected)
+        self.say(f"suite {name}: {len(found.nodeids)} tests")
+        return shard_items(name, suite, found, history, self.wish)
+
+    def chosen(self, name: str, collected: Collected) -> Found:
+        """The collected tests, or those that what changed can reach."""
+        if not self.wish.changed_since:
+            return Found(collected, collected.planned)
+        keys = {worker: self.specs[worker].key for worker in suite_workers(self.harness, [name])}
+        impact_map, about = read_map(self.harness.root, name, keys)
+        selection = select_since(
+            self.harness, self.wish.changed_since, name, collected.planned, impact_map
+        )
+        return Found(collected, selection.nodeids, (about, *selection.lines()))
+
+    def settled(self, name: str, verdict: Verdict) -> Item:
+        """The item of a suite of which nothing is run."""
+        return settled_item(name, self.harness.suite(name), self.wish, verdict)
+
+
+@contextmanager
+def planned(planning: Planning, names: Iterable[str]) -> Iterator[Planned]:
+    """Make the workers ready, collect each suite once in its own, and divide it.
+
+    A suite whose worker cannot be built, or that cannot run here, gets its verdict in the plan, so
+    that the others run.
+
+    Args:
+        planning: what is needed for it.
+        names: of the suites, in the order they run.
+    """
+    harness = planning.harness
+    history = durations.read(harness.root / harness.project.durations)
+    with ExitStack() as held:
+        workers, broken = planning.equip(held)
+        items: list[Item] = []
+        for name in names:
+            needed = suite_workers(harness, [name])
+            if problems := [broken[worker] for worker in needed if worker in broken]:
+                items.append(planning.settled(name, Verdict(Kind.NOT_RUN, "; ".join(problems))))
+                continue
+            python = workers[harness.suite(name).worker].python
+            items += planning.items(name, python, history)
+        yield Planned(tuple(items), workers)
+
+
+def _fault(collected: Collected) -> str:
+    """Why nothing of the suite can be planned; empty when it can."""
+    return collected.fault or ("" if collected.planned else "no tests: the suite selects nothing")

@@ -1,0 +1,124 @@
+"""Suites: which are run, whether every test file is in one, and what of them this machine can't."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from exacthead.errors import HarnessError
+from exacthead.git import git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from exacthead.config import Harness, Runner, Suite
+
+_IMPORT_S = 300.0
+_SHOWN = 20
+_FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+
+
+def choose(harness: Harness, names: Iterable[str] = ()) -> tuple[str, ...]:
+    """The named suites once each, by default all that need no request.
+
+    Raises:
+        HarnessError: an unknown suite, or a listed path that is gone.
+    """
+    usual = (name for name, suite in harness.suites.items() if not suite.on_request)
+    chosen = tuple(dict.fromkeys(names)) or tuple(usual)
+    for name in chosen:
+        suite = harness.suite(name)
+        gone = [path for path in suite.paths if not (harness.root / path).exists()]
+        if gone:
+            raise HarnessError(
+                f"suite {name!r}", f"no such path: {', '.join(gone)}", "mend its paths"
+            )
+    return chosen
+
+
+def suite_workers(harness: Harness, names: Iterable[str]) -> list[str]:
+    """The names of the workers that suites use, sorted."""
+    suites = [harness.suite(name) for name in names]
+    return sorted({each for suite in suites for each in (suite.worker, *suite.roles.values())})
+
+
+def check_orphans(harness: Harness) -> None:
+    """Refuse a checkout in which a test file belongs to no suite.
+
+    Files are those that git tracks or would track.
+
+    Raises:
+        HarnessError: naming the orphans.
+    """
+    listed = git(harness.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    files = [path for path in dict.fromkeys(listed.split("\0")) if (harness.root / path).is_file()]
+    found = orphans(harness, files)
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise HarnessError(
+            "every test file in a suite",
+            f"in none: {', '.join(found[:_SHOWN])}{more}",
+            "add each to the paths of a suite in harness.toml, or its folder to project.not_tests",
+        )
+
+
+def orphans(harness: Harness, files: Iterable[str]) -> list[str]:
+    """The test files among ``files`` (paths from the root) that are in no suite, sorted."""
+    project = harness.project
+    covered = {path for suite in harness.suites.values() for path in suite.paths}
+    return sorted(
+        path
+        for path in files
+        if any(fnmatch(PurePosixPath(path).name, pattern) for pattern in project.test_files)
+        and not _below(path, project.not_tests)
+        and not _below(path, covered)
+    )
+
+
+def _below(path: str, folders: Iterable[str]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(PurePosixPath(folder)) for folder in folders)
+
+
+def unmet(
+    suite: Suite, python: Path, runner: Runner, environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What the suite needs and this runner has not, a phrase each.
+
+    Args:
+        suite: with its requirements and resources.
+        python: the interpreter of its worker.
+        runner: the machine's resources.
+        environment: of the interpreter while it looks for a module.
+    """
+    missing = [
+        f"{what}: asks {asked:g}, there are {has:g}"
+        for what, asked, has in (
+            ("cpus", suite.cpus, runner.cpus),
+            ("memory in GB", suite.memory_gb, runner.memory_gb),
+            ("accelerators", suite.accelerators, runner.accelerators),
+        )
+        if asked > has
+    ]
+    for name in suite.requires:
+        kind, _, rest = name.partition(":")
+        if kind == "accelerator" and not runner.accelerators:
+            missing.append("no accelerator")
+        elif kind == "program" and not shutil.which(rest):
+            missing.append(f"no {rest} on PATH")
+        elif kind == "module" and not _importable(python, rest, environment):
+            missing.append(f"no module {rest} in worker {suite.worker}")
+    return tuple(missing)
+
+
+def _importable(python: Path, module: str, environment: Mapping[str, str]) -> bool:
+    done = subprocess.run(
+        [str(python), "-I", "-c", _FIND, module],
+        env=dict(environment),
+        capture_output=True,
+        check=False,
+        timeout=_IMPORT_S,
+    )
+    return done.returncode == 0

@@ -1,0 +1,1 @@
+"""Unit suites: tests run in processes that may die, results that survive it."""

@@ -1,0 +1,191 @@
+"""Collecting a suite's tests in its own worker, for the plan."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exacthead.units import family
+from exacthead.units.death import how_it_ended, last_bytes, last_line
+from exacthead.units.places import ProcessFiles
+from exacthead.units.settings import RUN, Settings
+from exacthead.units.tail import Tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Files that crash the collecting process, one after the other, before it is given up.
+_MOST_CRASHES = 20
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{4,}")
+_ORDINARY = frozenset({0, 1, 2, 5})
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What pytest found in a suite.
+
+    Attributes:
+        nodeids: the tests in pytest's order, each once.
+        errors: why a file, folder or class could not be collected, by its id.
+        skipped: why a file skips itself as a whole, by its id.
+        duplicates: ids that more than one test has; only the first of each can be run.
+        unstable: ids that hold the address of an object: another in each process.
+        deselected: how many tests the options left out.
+        rootdir: the folder to which ids are relative.
+        pytest: its version.
+        fault: why nothing can be planned, in words; empty when something can.
+    """
+
+    nodeids: tuple[str, ...] = ()
+    errors: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    duplicates: tuple[str, ...] = ()
+    unstable: tuple[str, ...] = ()
+    deselected: int = 0
+    rootdir: str = ""
+    pytest: str = ""
+    fault: str = ""
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """What must have a result: all tests, and the files that have none to show."""
+        return (*self.nodeids, *self.errors, *self.skipped)
+
+
+def collect(  # noqa: PLR0913, PLR0917 - a process is these things
+    python: Path,
+    root: Path,
+    paths: Sequence[str],
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    timeout_s: float,
+) -> Collected:
+    """Collect in a fresh process; a file that ends it is noted and left out of the next try.
+
+    Args:
+        python: the worker's interpreter.
+        root: pytest's working folder.
+        paths: what pytest collects from, relative to ``root``.
+        arguments: further arguments of pytest.
+        environment: all that the process sees.
+        timeout_s: the limit of all tries together, in seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    crashed: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="eh-collect-") as folder:
+        number = 0
+        while True:
+            number += 1
+            files = ProcessFiles(Path(folder), number)
+            settings = _settings(files, paths, arguments, list(crashed))
+            settings.write(files.settings)
+            ended = _run(files, python, root, environment, deadline)
+            found = Tail(files.stream).read()
+            if ended.ordinary:
+                return _collected(found, crashed, last_bytes(files.log))
+            culprit = _in_flight(found)
+            if not culprit or ended.timed_out or number > _MOST_CRASHES:
+                where = f" at {culprit}" if culprit else ""
+                said = last_bytes(files.log).strip()
+                return Collected(fault=f"collection: {ended.words}{where}\n{said}".strip())
+            crashed[culprit] = f"{ended.words} while it collected this"
+
+
+@dataclass(frozen=True)
+class _Ended:
+    words: str
+    ordinary: bool
+    timed_out: bool = False
+
+
+def _settings(
+    files: ProcessFiles, paths: Sequence[str], arguments: Sequence[str], excluded: list[str]
+) -> Settings:
+    return Settings(
+        paths=paths,
+        arguments=("--collect-only", "-q", *arguments),
+        groups=(),
+        excluded=excluded,
+        collect=True,
+        stream=str(files.stream),
+        log=str(files.log),
+        crash=str(files.crash),
+        stacks=str(files.folder),
+    )
+
+
+def _run(
+    files: ProcessFiles, python: Path, root: Path, environment: Mapping[str, str], deadline: float
+) -> _Ended:
+    mark = f"{os.getpid()}.collect.{files.number}"
+    with files.log.open("ab") as log:
+        child = subprocess.Popen(
+            [str(python), str(RUN), str(files.settings), "-1"],
+            cwd=root,
+            env={**environment, family.MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        child.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return _Ended("it took longer than it may", ordinary=False, timed_out=True)
+    finally:
+        # Also after an interrupt: nothing of it outlives this call.
+        if child.returncode is None:
+            family.end(child.pid, mark, grace_s=0.0)
+            child.wait()
+    finished = [event["code"] for event in Tail(files.stream).read() if event["event"] == "finish"]
+    return _Ended(how_it_ended(child.returncode, 0), ordinary=bool(finished))
+
+
+def _in_flight(events: list[dict[str, Any]]) -> str:
+    """What was being collected at the end; empty for nothing."""
+    current = ""
+    for event in events:
+        if event["event"] == "collecting":
+            current = event["file"]
+        elif event["event"] == "collected":
+            current = ""
+    return current
+
+
+def _collected(events: list[dict[str, Any]], crashed: dict[str, str], log: str) -> Collected:
+    found: dict[str, Any] = {"errors": dict(crashed), "skipped": {}, "nodeids": [], "deselected": 0}
+    trouble = ""
+    code = 0
+    for event in events:
+        match event["event"]:
+            case "start":
+                found |= {name: event[name] for name in ("rootdir", "pytest")}
+            case "file":
+                skipped = event["outcome"] == "skipped"
+                text = event["reason"] if skipped else event["text"] or event["reason"]
+                found["skipped" if skipped else "errors"][event["file"]] = text
+            case "tests":
+                found["nodeids"] = event["nodeids"]
+            case "deselected":
+                found["deselected"] += event["tests"]
+            case "internal" | "interrupt" | "fault":
+                trouble = event.get("text") or event["reason"]
+                found["nodeids"] = []
+            case "finish":
+                code = event["code"]
+    if code not in _ORDINARY or (trouble and not found["nodeids"]):
+        return Collected(fault=f"collection: {last_line(trouble)}\n{log.strip()}".strip())
+    counts = Counter(found["nodeids"])
+    nodeids = tuple(counts)
+    return Collected(
+        **{**found, "nodeids": nodeids},
+        duplicates=tuple(nodeid for nodeid in nodeids if counts[nodeid] > 1),
+        unstable=tuple(nodeid for nodeid in nodeids if _ADDRESS.search(nodeid)),
+    )

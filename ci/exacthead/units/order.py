@@ -1,0 +1,72 @@
+"""Order: what one shard runs and how, as the file that its driver is started with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from exacthead.errors import HarnessError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ShardOrder:
+    """One shard of one suite. Times in seconds.
+
+    Attributes:
+        suite: the suite's name.
+        python: the interpreter of the suite's worker.
+        root: the checkout; pytest's working folder and root.
+        paths: files and folders that pytest collects from, relative to ``root``.
+        groups: node ids in the order they run, in groups that stay in one process: a module, or
+            a part of an oversized one. Groups are handed out in this order.
+        arguments: further arguments of pytest (markers, options of the project).
+        processes: how many run at once, taking groups from the common list.
+        test_timeout_s: the limit of one test, its fixtures included.
+        start_timeout_s: the limit of pytest's start, of collecting one file, and of its end.
+        timeout_s: the limit of the whole shard, retries included.
+        retries: how often a test that shows a fault is run again, each time in a fresh process.
+        restarts: how many processes may die before the rest is not run.
+    """
+
+    suite: str
+    python: str
+    root: str
+    paths: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+    arguments: tuple[str, ...] = ()
+    processes: int = 1
+    test_timeout_s: float = 120.0
+    start_timeout_s: float = 120.0
+    timeout_s: float = 600.0
+    retries: int = 0
+    restarts: int = 20
+
+    @property
+    def nodeids(self) -> tuple[str, ...]:
+        """All planned tests in order."""
+        return tuple(nodeid for group in self.groups for nodeid in group)
+
+    def as_data(self) -> dict[str, Any]:
+        """JSON-ready content."""
+        return asdict(self)
+
+
+def read_order(path: Path) -> ShardOrder:
+    """Read an order that was written as JSON.
+
+    Raises:
+        HarnessError: the file is not there, or is no order of this harness.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        lists = {name: tuple(data[name]) for name in ("paths", "arguments")}
+        groups = tuple(tuple(group) for group in data["groups"])
+        return ShardOrder(**{**data, **lists, "groups": groups})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HarnessError(
+            f"the order {path}", f"{type(error).__name__}: {error}", "let the harness write it"
+        ) from error

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from exacthead.config import Runner, load
+from exacthead.errors import HarnessError
+from exacthead.suites import check_orphans, choose, orphans, suite_workers, unmet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from exacthead.config import Harness
+    from unit.exacthead.conftest import Repository
+
+DECLARED = """
+not_tests = ["examples"]
+[workers.a]
+[workers.b]
+[suites.one]
+paths = ["unit/one"]
+worker = "b"
+[suites.two]
+paths = ["unit/two", "unit/more/test_three.py"]
+worker = "a"
+roles = { policy = "b" }
+"""
+
+
+@pytest.fixture
+def harness(make_harness: Callable[[str], Harness]) -> Harness:
+    harness = make_harness(DECLARED)
+    for folder in ("one", "two", "more"):
+        (harness.root / "unit" / folder).mkdir(parents=True)
+    (harness.root / "unit/more/test_three.py").write_text("", encoding="utf-8")
+    return harness
+
+
+def test_suites_are_chosen_once_each_in_the_order_named(harness: Harness) -> None:
+    assert choose(harness) == ("one", "two")
+    assert choose(harness, ["two", "one", "two"]) == ("two", "one")
+    assert suite_workers(harness, ["two"]) == ["a", "b"]
+
+
+def test_a_suite_on_request_is_chosen_only_when_it_is_named(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    make_harness(DECLARED.replace("[suites.two]", "[suites.two]\non_request = true"))
+    declared = load(harness.root)
+
+    assert choose(declared) == ("one",)
+    assert choose(declared, ["two"]) == ("two",)
+
+
+def test_a_path_that_is_gone_is_named(harness: Harness) -> None:
+    (harness.root / "unit/more/test_three.py").unlink()
+
+    with pytest.raises(HarnessError, match=r"no such path: unit/more/test_three\.py"):
+        choose(harness)
+
+
+def test_every_test_file_is_in_a_suite_or_named(harness: Harness) -> None:
+    files = [
+        *("unit/one/test_a.py", "unit/one/deep/b_test.py", "unit/two/test_c.py"),
+        *("unit/more/test_three.py", "examples/test_e.py", "unit/more/conftest.py"),
+        *("unit/more/test_four.py", "unit/oneself/test_f.py", "test_g.py"),
+    ]
+
+    lost = ["test_g.py", "unit/more/test_four.py", "unit/oneself/test_f.py"]
+    assert orphans(harness, files) == lost
+
+
+def test_orphans_are_looked_for_among_what_git_tracks_or_would_track(
+    small_repository: Repository,
+) -> None:
+    small_repository.write({"runs/old/test_kept.py": "", "unit/lost/test_lost.py": ""})
+    harness = load(small_repository.root)
+
+    with pytest.raises(HarnessError, match=r"in none: unit/lost/test_lost\.py\n"):
+        check_orphans(harness)
+
+    (small_repository.root / "unit/lost/test_lost.py").unlink()
+    check_orphans(harness)
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("", ""),
+        ('requires = ["accelerator"]', "no accelerator"),
+        ('requires = ["program:no-such-program", "program:sh"]', "no no-such-program on PATH"),
+        ('requires = ["module:none_such", "module:json"]', "no module none_such in worker b"),
+        ("cpus = 3", "cpus: asks 3, there are 2"),
+        ("memory_gb = 8.5", "memory in GB: asks 8.5, there are 4"),
+        ("accelerators = 1", "accelerators: asks 1, there are 0"),
+    ],
+)
+def test_what_a_suite_needs_and_a_runner_lacks_is_named(
+    make_harness: Callable[[str], Harness], harness: Harness, line: str, missing: str
+) -> None:
+    make_harness(DECLARED.replace("[suites.one]", f"[suites.one]\n{line}"))
+    suite = load(harness.root).suite("one")
+
+    found = unmet(suite, Path(sys.executable), Runner(cpus=2, memory_gb=4), dict(os.environ))
+
+    assert "; ".join(found) == missing
+
+
+def test_an_unknown_requirement_is_refused(make_harness: Callable[[str], Harness]) -> None:
+    with pytest.raises(HarnessError, match=re.escape("'browser' is none of accelerator, program:")):
+        make_harness(DECLARED.replace("[suites.one]", '[suites.one]\nrequires = ["browser"]'))

@@ -1,0 +1,82 @@
+"""The foreign projects: which source distributions, and what is written to test them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project whose source distribution ships its tests.
+
+    Attributes:
+        name: as package indexes have it.
+        version: pinned, so that the numbers below hold.
+        sha256: of the source distribution.
+        requirements: of its worker, beside pytest and coverage.
+        no_deps: further ones, without dependencies.
+        source: the folder of the package whose lines are counted.
+        tests: at least so many.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    requirements: tuple[str, ...]
+    no_deps: tuple[str, ...]
+    source: str
+    tests: int
+
+    @property
+    def stem(self) -> str:
+        """The name of its source distribution without the ending, and of the folder in it."""
+        return f"{self.name.replace('-', '_')}-{self.version}"
+
+    def harness(self) -> str:
+        """The text of its ``ci/harness.toml``: all that the harness needs to know."""
+        requirements = ["pytest==9.2.0", "coverage==7.17.5", *self.requirements]
+        return f"""\
+[project]
+name = "{self.name}"
+pythonpath = ["src"]
+
+[coverage]
+sources = ["{self.source}"]
+
+[workers.tests]
+python = "{_PYTHON}"
+requirements = {requirements}
+no_deps = {list(self.no_deps)}
+probes = ["pytest"]
+
+[suites.tests]
+paths = ["tests"]
+worker = "tests"
+"""
+
+
+# Fixtures of every kind, temporary folders, captured output, child processes, odd and long ids; its
+# configuration deselects most of what it collects. Its tests ask for its installed metadata.
+CLICK = Project(
+    name="click",
+    version="8.5.1",
+    sha256="9bbfada76703fd1d784b83eea012e3e8c6a001a876543ef104fa56aaaeb072b4",
+    requirements=(),
+    no_deps=("click==8.5.1",),
+    source="src/click",
+    tests=2000,
+)
+# Classes of unittest beside functions, heavy parametrisation, properties, strict expected failures,
+# skips that depend on the machine, warnings as errors.
+DATEUTIL = Project(
+    name="python-dateutil",
+    version="4.0.0",
+    sha256="d7295ff14fdc0f92f662100bfb6c551d160ca090f2939f1ec5b9794265c03f06",
+    requirements=("attrs", "freezegun", "hypothesis", "pytest-cov", "tzdata"),
+    no_deps=(),
+    source="src/dateutil",
+    tests=2000,
+)
