@@ -59,6 +59,12 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session
+def foreign(session: nox.Session) -> None:
+    """Exacthead in two real repositories that are not ours, against plain pytest."""
+    exacthead(session, "unit", "--suite", "foreign")
+
+
+@nox.session
 def impact(session: nox.Session) -> None:
     """Run unit suites slowly, to learn which tests run which code (for unit -- --changed-since)."""
     exacthead(session, "impact")

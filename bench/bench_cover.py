@@ -5,9 +5,10 @@
 Three programs run without coverage and in each way of measuring, in turns within every round, in
 fresh processes of this interpreter; a ratio is the median of its rounds' ratios to the program
 without coverage. ``calls`` is nothing but small functions called again and again, timed within the
-process. ``once`` runs every one of its lines a single time, which is what the journal pays for.
-``tests`` is pytest over many tiny tests, as a whole process with its start; contexts are only told
-there. The default is meant to stay below 1.3 on ``calls``.
+process. ``tests`` is pytest over many tiny tests, as a whole process with its start; contexts are
+only told there. The default is meant to stay below 1.3 on ``calls``. ``once`` runs every line a
+single time, which is what the journal pays for: microseconds for each line, as a difference.
+``start`` is a process that does nothing: milliseconds, as a difference.
 
 Then the data files of many processes are combined, and one report is written for a checkout of many
 files, next to what ``coverage combine`` and ``coverage xml`` take for the same.
@@ -75,6 +76,7 @@ def test_{n}():
     from small import f{m}
     assert f{m}({n}, 1) >= 0
 """
+MANY = Settings(sources=("many",))
 WAYS = ("none", "default", "no journal", "C tracer", "contexts")
 
 
@@ -97,7 +99,9 @@ def checkout(root: Path, arguments: argparse.Namespace) -> None:
     subprocess.run(["git", "init", "-q", str(root)], check=True)
 
 
-def environment(way: str, root: Path, item: Path) -> dict[str, str]:
+def environment(
+    way: str, root: Path, item: Path, settings: Settings | None = None
+) -> dict[str, str]:
     """The variables of a process that is measured in this way."""
     base = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
     if way == "none":
@@ -105,7 +109,8 @@ def environment(way: str, root: Path, item: Path) -> dict[str, str]:
     shutil.rmtree(item, ignore_errors=True)
     item.mkdir()
     version = "3.11" if way == "C tracer" else sys.version
-    prepared = prepare(item, root, Settings(contexts=way == "contexts"), python=version)
+    settings = settings or Settings(contexts=way == "contexts")
+    prepared = prepare(item, root, settings, python=version)
     path = [str(root), *(map(str, prepared.pythonpath) if way != "no journal" else ())]
     return {**base, **prepared.environment, "PYTHONPATH": os.pathsep.join(path)}
 
@@ -123,10 +128,13 @@ def spent(command: Sequence[str], root: Path, variables: Mapping[str, str] | Non
 
 
 def seconds(program: str, variables: Mapping[str, str], root: Path, size: int) -> float:
-    """How long the program ran: by its own clock, or as a process where it is pytest."""
-    if program == "tests":
-        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tiny.py"]
-        return spent([sys.executable, *command], root, variables)
+    """How long the program ran: by its own clock, or the whole process."""
+    whole = {
+        "tests": ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tiny.py"],
+        "start": ["-c", "pass"],
+    }
+    if program in whole:
+        return spent([sys.executable, *whole[program]], root, variables)
     done = subprocess.run(
         [sys.executable, f"{program}.py", str(size)],
         cwd=root,
@@ -140,30 +148,39 @@ def seconds(program: str, variables: Mapping[str, str], root: Path, size: int) -
 
 
 def overhead(root: Path, folder: Path, arguments: argparse.Namespace) -> None:
-    """The table of ratios."""
-    print(f"{'program':<8}{'none, s':>9}" + "".join(f"{way:>12}" for way in WAYS[1:]))
-    for program in ("calls", "once", "tests"):
+    """The table of what each way costs."""
+    print(f"{'program':<14}{'none, s':>9}" + "".join(f"{way:>12}" for way in WAYS[1:]))
+    for program in ("calls", "tests", "once", "start"):
         ways = WAYS if program == "tests" else WAYS[:-1]
         seconds(program, environment("none", root, folder / "item"), root, 1)  # byte code
-        ratios: dict[str, list[float]] = {way: [] for way in ways}
-        plain = []
+        rounds = []
         for turn in range(arguments.rounds):
             took = {}
             for way in (*ways[turn % len(ways) :], *ways[: turn % len(ways)]):
                 variables = environment(way, root, folder / "item")
                 took[way] = seconds(program, variables, root, arguments.size)
-            plain.append(took["none"])
-            for way in ways:
-                ratios[way].append(took[way] / took["none"])
-        shown = "".join(f"{statistics.median(ratios[way]):>12.2f}" for way in ways[1:])
-        print(f"{program:<8}{statistics.median(plain):>9.3f}{shown}", flush=True)
+            rounds.append(took)
+        lines = arguments.long * LONG.count("x += 1")
+        name, unit = {"once": ("once, us/line", lines / 1e6), "start": ("start, ms", 1e-3)}.get(
+            program, (program, 0.0)
+        )
+        costs = {
+            way: [
+                (took[way] - took["none"]) / unit if unit else took[way] / took["none"]
+                for took in rounds
+            ]
+            for way in ways
+        }
+        plain = statistics.median(each["none"] for each in rounds)
+        shown = "".join(f"{statistics.median(costs[way]):>12.2f}" for way in ways[1:])
+        print(f"{name:<14}{plain:>9.3f}{shown}", flush=True)
 
 
 def combining(root: Path, folder: Path, arguments: argparse.Namespace) -> None:
     """How long the harness takes after the run, and coverage's own commands for the same."""
     item, run, theirs = folder / "item", folder / "run", folder / "theirs"
     run.mkdir()
-    variables = environment("default", root, item)
+    variables = environment("default", root, item, MANY)
     imports = "import runpy, sys\nfor n in range(int(sys.argv[1])): runpy.run_path(f'many/m{n}.py')"
     for number in (*range(1, arguments.processes), arguments.files):
         spent([sys.executable, "-c", imports, str(number)], root, variables)
@@ -172,7 +189,7 @@ def combining(root: Path, folder: Path, arguments: argparse.Namespace) -> None:
     assert combine_item(item).complete
     ours = {"combine": time.process_time() - started}
     before = os.times()
-    combine_run(run, {"unit.bench": item}, root, Settings())
+    combine_run(run, {"unit.bench": item}, root, MANY)
     ours["xml"] = sum(os.times()[:4]) - sum(before[:4])
     report = [f"--data-file={theirs / 'coverage'}", "-q"]
     for name, options in (("combine", ["--keep"]), ("xml", ["-o", str(folder / "x.xml")])):

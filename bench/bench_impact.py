@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.config import load
 from exacthead.cover.item import combine_item
-from exacthead.cover.settings import Settings, prepare
+from exacthead.cover.settings import prepare
 from exacthead.errors import HarnessError
 from exacthead.git import git
 from exacthead.head import read_head
@@ -32,6 +32,7 @@ from exacthead.impact.changes import changes_since
 from exacthead.impact.imports import Graph
 from exacthead.impact.layout import is_python, read_layout
 from exacthead.impact.map import Measured, read_map, record
+from exacthead.impact.run import MEASURED
 from exacthead.impact.select import select
 from exacthead.units.result import Attempt, TestResult
 from exacthead.verdict import Kind, Verdict
@@ -70,7 +71,7 @@ def measure(root: Path, harness: Harness, suite: str, files: list[str], items: P
         started = time.perf_counter()
         folder = items / str(number)
         folder.mkdir(parents=True)
-        prepared = prepare(folder, root, Settings(contexts=True), python=python_version())
+        prepared = prepare(folder, root, MEASURED, python=python_version())
         path = os.pathsep.join(map(str, prepared.pythonpath))
         try:
             said = pytest(root, harness, "-rA", file, path=path, **prepared.environment)

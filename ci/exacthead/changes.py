@@ -18,6 +18,8 @@ from exacthead.bootstrap import cache_folder
 from exacthead.git import git, listing, names, scratch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from exacthead.git import Scratch
 
 GONE = "gone"
@@ -88,16 +90,19 @@ def stage(root: Path, place: Scratch) -> Changes:
     _unhide(place)
     staged = place.git("diff-index", "--cached", "--name-only", "--no-renames", "-z", "HEAD")
     edited = place.git("diff-files", "--name-only", "--ignore-submodules=dirty", "-z")
-    excluded = [f"--exclude={pattern}" for pattern in _own_folders(root, place.root)]
+    excluded = [f"--exclude={pattern}" for pattern in own_folders(root, place.root)]
     others = names(place.git("ls-files", "--others", "--exclude-standard", *excluded, "-z"))
-    stamps = {path: _large(place.root / path) for path in others}
-    large = {path: stamp for path, stamp in stamps.items() if stamp}
-    found = sorted({*names(staged), *names(edited), *others} - {*large})
+    found = sorted({*names(staged), *names(edited), *others})
     # git ends the name of a repository inside the checkout with a slash.
-    paths = [path for path in found if not path.endswith("/")]
     untold = {path for path in found if path.endswith("/")}
-    untold |= {path for path in paths if _closed(place.root / path)}
-    update(place, [path for path in paths if path not in untold], "--info-only")
+    facts = look(place.root, [path for path in found if path not in untold])
+    large = {
+        path: f"{facts[path].st_size} {facts[path].st_mtime_ns}"
+        for path in others
+        if path in facts and stat.S_ISREG(facts[path].st_mode) and facts[path].st_size > LARGE
+    }
+    untold |= {path for path in facts if _closed(place.root, path, facts[path].st_mode)}
+    update(place, sorted({*found} - untold - {*large}), "--info-only")
     content = place.write_tree()
     apart = {path: _state(place.root / path) for path in _submodules(place)}
     untold |= {path for path, state in apart.items() if state.endswith("-dirty")}
@@ -107,15 +112,53 @@ def stage(root: Path, place: Scratch) -> Changes:
 
 def update(place: Scratch, paths: list[str], *options: str) -> None:
     """Make the index say of ``paths`` what the checkout has there now."""
-    present = [path for path in paths if _present(place.root, path)]
-    gone = sorted(set(paths) - set(present))
+    facts = look(place.root, paths)
+    present = [path for path in paths if path in facts and _holds(place.root, path, facts[path])]
+    gone = sorted({*paths} - {*present})
     # What is gone goes first: a folder can have taken the place of a file.
     place.git("update-index", "--force-remove", "-z", "--stdin", stdin=listing(gone))
     add = ("update-index", *options, "--add", "--remove", "--replace", "-z", "--stdin")
     place.git(*add, stdin=listing(present))
 
 
-def _own_folders(root: Path, top: Path) -> list[str]:
+def look(root: Path, paths: Iterable[str]) -> dict[str, os.stat_result]:
+    """What lies at each of ``paths`` that is there; what is seen through a link lies elsewhere."""
+    # Strings, since a checkout can have a hundred thousand new files.
+    top, real, facts = str(root), {"": True}, {}
+
+    def is_real(folder: str) -> bool:
+        if folder not in real:
+            seen = _lstat(f"{top}/{folder}") if is_real(folder.rpartition("/")[0]) else None
+            real[folder] = seen is not None and not stat.S_ISLNK(seen.st_mode)
+        return real[folder]
+
+    for path in paths:
+        if is_real(path.rpartition("/")[0]) and (seen := _lstat(f"{top}/{path}")):
+            facts[path] = seen
+    return facts
+
+
+def _lstat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _holds(root: Path, path: str, facts: os.stat_result) -> bool:
+    """Whether a tree can hold it: a file, a link or a submodule."""
+    mode = facts.st_mode
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode) or (root / path / ".git").exists()
+
+
+def _closed(root: Path, path: str, mode: int) -> bool:
+    """Whether git cannot read it: a pipe, a file that is not for us."""
+    if stat.S_ISREG(mode):
+        return not os.access(f"{root}/{path}", os.R_OK)
+    return not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
+
+
+def own_folders(root: Path, top: Path) -> list[str]:
     """Patterns of the harness's own folders, which are no change also where nobody ignores them."""
     folders = [(root / "runs").resolve(), cache_folder(root)]
     inside = [each.relative_to(top) for each in folders if each.is_relative_to(top)]
@@ -127,39 +170,10 @@ def _unhide(place: Scratch) -> None:
     marks = [(line[0], line[2:]) for line in names(place.git("ls-files", "-v", "-z"))]
     unchanged = [path for mark, path in marks if mark.islower()]
     # A file that a sparse checkout leaves out is not there, and nobody misses it.
-    skipped = [path for mark, path in marks if mark in "Ss" and _present(place.root, path)]
+    skipped = list(look(place.root, [path for mark, path in marks if mark in "Ss"]))
     for paths, option in ((unchanged, "--no-assume-unchanged"), (skipped, "--no-skip-worktree")):
         if paths:
             place.git("update-index", option, "-z", "--stdin", stdin=listing(paths))
-
-
-def _present(root: Path, name: str) -> bool:
-    """Whether a tree can hold what is at ``name`` now: a file, a link or a submodule."""
-    if any((root / parent).is_symlink() for parent in Path(name).parents[:-1]):
-        return False  # what is seen there lies elsewhere
-    path = root / name
-    return path.is_symlink() or path.is_file() or (path / ".git").exists()
-
-
-def _closed(path: Path) -> bool:
-    """Whether something is there that git cannot read: a pipe, a file that is not for us."""
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return False
-    if stat.S_ISREG(mode):
-        return not os.access(path, os.R_OK)
-    return not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
-
-
-def _large(path: Path) -> str:
-    """Bytes and time of change of a file that is too large to be read; empty for others."""
-    try:
-        facts = path.lstat()
-    except OSError:
-        return ""  # it has gone meanwhile
-    large = stat.S_ISREG(facts.st_mode) and facts.st_size > LARGE
-    return f"{facts.st_size} {facts.st_mtime_ns}" if large else ""
 
 
 def _submodules(place: Scratch) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from exacthead.changes import Changes, difference, stage, toplevel, update
+from exacthead.changes import Changes, difference, look, stage, toplevel, update
 from exacthead.errors import HarnessError
 from exacthead.git import scratch
 from exacthead.runs.files import write_json
@@ -24,6 +25,8 @@ CHANGES = "changes.diff"
 # Bytes, before and after together; beyond it a run folder would be mostly somebody's data.
 LIMIT = 50_000_000
 _SHOWN = 3
+# How the modes of plain files begin in a tree.
+_FILE = "100"
 _DIFFERENCE = (
     *("diff-tree", "-r", "-p", "--binary", "--full-index", "--find-renames", "--unified=3"),
     *("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"),
@@ -131,11 +134,8 @@ def _blob(changes: Changes, path: str) -> str:
 
 def _bytes(place: Scratch, changes: Changes) -> dict[str, str]:
     """The ids of the changed files' bytes, before git converts anything."""
-    paths = [
-        path
-        for path, now in changes.files.items()
-        if now.startswith("100") and (place.root / path).is_file()
-    ]
+    facts = look(place.root, [path for path, now in changes.files.items() if now[:3] == _FILE])
+    paths = [path for path, found in facts.items() if stat.S_ISREG(found.st_mode)]
     asked = b"".join(_quoted(path) + b"\n" for path in paths)
     told = place.git("hash-object", "--no-filters", "--stdin-paths", stdin=asked)
     return dict(zip(paths, told.decode().split(), strict=True))
@@ -170,11 +170,9 @@ def _sizes(place: Scratch, changes: Changes) -> dict[str, int]:
     told = place.git("cat-file", "--batch-check=%(objectsize)", stdin=asked).decode().splitlines()
     # "missing" is the answer for what was not there, and for the commit of a submodule.
     old = {path: int(size) for path, size in zip(before, told, strict=True) if size.isdigit()}
-    return {path: old.get(path, 0) + _size(place.root / path) for path in changes.files}
-
-
-def _size(path: Path) -> int:
-    return path.lstat().st_size if path.is_symlink() or path.is_file() else 0
+    facts = look(place.root, changes.files)
+    new = {path: found.st_size for path, found in facts.items() if not stat.S_ISDIR(found.st_mode)}
+    return {path: old.get(path, 0) + new.get(path, 0) for path in changes.files}
 
 
 def _megabytes(size: int) -> str:
@@ -189,9 +187,14 @@ def _write(place: Scratch, changes: Changes, path: Path) -> str:
         return "the checkout was changed while its changes were read"
     part = path.with_name(f".{path.name}")
     place.git(*_DIFFERENCE, f"--output={part.absolute()}", "HEAD", changes.content)
-    if _applied(place, part) != changes.content:
+    try:
+        led = _applied(place, part)
+    except HarnessError as error:
+        led = error.found
+    if led != changes.content:
+        # No reason to run nothing: a repetition elsewhere says that it cannot have them.
         part.unlink()
-        return "git has no patch that leads to them"
+        return f"git has no patch that leads to them: {led}"
     part.replace(path)
     return ""
 

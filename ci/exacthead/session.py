@@ -189,7 +189,10 @@ class Session:
         run = request.folder.path.parent.parent
         home = self.runs.parent
         shown = run.relative_to(home) if run.is_relative_to(home) else run
-        return f"./noxw -s reproduce -- {shlex.quote(f'{shown}/{request.item_id}')}"
+        # Where the harness is installed and not part of the repository, there is no noxw.
+        noxw = (home / "noxw").exists()
+        command = "./noxw -s reproduce --" if noxw else "python -m exacthead reproduce"
+        return f"{command} {shlex.quote(f'{shown}/{request.item_id}')}"
 
     def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
         """The same text for the folder, the terminal and the CI system; the closing line last."""

@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from exacthead.changes import own_folders, toplevel
 from exacthead.errors import HarnessError
 from exacthead.git import git
 
@@ -48,12 +49,15 @@ def suite_workers(harness: Harness, names: Iterable[str]) -> list[str]:
 def check_orphans(harness: Harness) -> None:
     """Refuse a checkout in which a test file belongs to no suite.
 
-    Files are those that git tracks or would track.
+    Files are those that git tracks or would track, without those of workers and runs, which need
+    not be ignored.
 
     Raises:
         HarnessError: naming the orphans.
     """
-    listed = git(harness.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    hidden = own_folders(harness.root, toplevel(harness.root))
+    excluded = ("--exclude-standard", *(f"--exclude={pattern}" for pattern in hidden))
+    listed = git(harness.root, "ls-files", "-z", "--cached", "--others", *excluded)
     files = [path for path in dict.fromkeys(listed.split("\0")) if (harness.root / path).is_file()]
     found = orphans(harness, files)
     if found:

@@ -87,6 +87,15 @@ def test_a_file_that_git_was_told_not_to_look_at_is_looked_at(
     assert set(read_changes(repository.root).files) == {"tracked"}
 
 
+def test_an_edit_of_the_same_size_in_the_second_of_the_commit_is_seen(
+    repository: Repository,
+) -> None:
+    repository.commit({"tracked": "new\n"})
+    repository.write({"tracked": "old\n"})
+
+    assert set(read_changes(repository.root).files) == {"tracked"}
+
+
 def test_a_sparse_checkout_misses_nothing(repository: Repository) -> None:
     repository.git("sparse-checkout", "set", "--cone", "elsewhere")
     assert not (repository.root / "folder").exists()

@@ -88,6 +88,16 @@ def test_orphans_are_looked_for_among_what_git_tracks_or_would_track(
     check_orphans(harness)
 
 
+def test_tests_in_workers_and_runs_are_no_orphans_also_where_nobody_ignores_those_folders(
+    small_repository: Repository,
+) -> None:
+    small_repository.commit({".gitignore": "", "runs/test_tracked.py": ""})
+    small_repository.write({".cache/workers/w/test_w.py": "", "runs/old/test_kept.py": ""})
+
+    with pytest.raises(HarnessError, match=r"in none: runs/test_tracked\.py\n"):
+        check_orphans(load(small_repository.root))
+
+
 @pytest.mark.parametrize(
     ("line", "missing"),
     [

@@ -6,8 +6,10 @@ import io
 import json
 import os
 import pwd
+import re
 import subprocess
 import tarfile
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from unit.foreign.projects import Project
 
+SHARDS = 3
 _LIMIT_S = 900
 # An item has a home of its own; where packages come from is said in that of the machine's user,
 # whose uv has most of them in its cache.
@@ -79,6 +82,19 @@ def run(command: list[str], cwd: Path, environment: Mapping[str, str]) -> tuple[
 
 
 @dataclass(frozen=True)
+class Finished:
+    """A run that is over: its folder, its exit code and everything that was printed."""
+
+    folder: Path
+    code: int
+    printed: str
+
+    def told(self) -> Told:
+        """What its ``junit.xml`` says."""
+        return told(self.folder / "junit.xml")
+
+
+@dataclass(frozen=True)
 class Checkout:
     """A repository with a harness.toml.
 
@@ -103,14 +119,45 @@ class Checkout:
         command = [str(self.harness), "-m", "exacthead", *arguments]
         return run(command, self.root, user_environment())
 
-    def run_folder(self) -> Path:
-        """The newest run folder."""
-        return max((self.root / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    def finished(self, *arguments: str) -> Finished:
+        """Call a command of the harness that makes a run."""
+        code, printed = self.exacthead(*arguments)
+        begun = re.search(r"^exacthead: run folder (.+)$", printed, re.MULTILINE)
+        assert begun, printed
+        return Finished(Path(begun[1]), code, printed)
 
     def worker(self) -> Path:
         """The interpreter of its one worker."""
         (python,) = (self.root / ".cache/workers/workers").glob("*/bin/python")
         return python
+
+    def plain(self, folder: Path, *before: str, **variables: str) -> int:
+        """Run pytest alone in the worker and leave ``junit.xml`` in ``folder``.
+
+        It runs over files of its own: what tests leave behind is no change of the checkout.
+
+        Args:
+            folder: empty.
+            before: how the interpreter starts pytest, if not directly.
+            variables: further ones.
+
+        Returns:
+            Its exit code.
+        """
+        root = unpack(self.project, folder)
+        command = [str(self.worker()), *before, "-m", "pytest", "tests", *self.project.arguments]
+        command += ["-p", "no:cacheprovider", "-p", "no:randomly"]
+        code, printed = run(
+            [*command, f"--junitxml={folder / 'junit.xml'}"],
+            root,
+            {
+                **clean_environment(user_environment()),
+                "PYTHONPATH": str(root / "src"),
+                **variables,
+            },
+        )
+        assert code in {0, 1}, printed
+        return code
 
 
 @dataclass(frozen=True)
@@ -118,7 +165,7 @@ class Told:
     """What a JUnit file says: each test by class name and name, with its outcomes, and totals."""
 
     cases: Mapping[tuple[str, str], tuple[str, ...]]
-    totals: Mapping[str, int]
+    totals: Counter[str]
     nodeids: Mapping[str, str]
 
 
@@ -149,14 +196,26 @@ def _outcome(record: CaseRecord) -> str:
     return "xfailed" if record.outcome == "skipped" and expected else record.outcome
 
 
-def lines(python: Path, data: Path, root: Path) -> dict[str, tuple[set[int], set[int]]]:
-    """Lines by file as coverage's own report tells them: those that ran, those that did not."""
-    report = data.with_suffix(".json")
-    command = [str(python), "-m", "coverage", "json", "-q", f"--data-file={data}"]
-    code, said = run([*command, "-o", str(report)], root, clean_environment(user_environment()))
-    assert code == 0, said
-    files: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))["files"]
-    return {
-        name: ({*found["executed_lines"]}, {*found["missing_lines"]})
-        for name, found in files.items()
-    }
+def counted(python: Path, data: Path, root: Path) -> dict[str, tuple[list[int], list[int]]]:
+    """Lines by file as coverage's own report tells them: those that ran, those that did not.
+
+    Args:
+        python: an interpreter that has coverage.
+        data: with names relative to ``root``.
+        root: the folder of the sources.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [str(python), "-m", "coverage", "json", "-q", f"--rcfile={relative(folder)}"]
+        command += [f"--data-file={data}", "-o", str(report)]
+        code, said = run(command, root, clean_environment(user_environment()))
+        assert code == 0, said
+        files: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))["files"]
+    return {name: (each["executed_lines"], each["missing_lines"]) for name, each in files.items()}
+
+
+def relative(folder: Path | str) -> Path:
+    """A configuration of coverage, in ``folder``, for data that names files relative to a root."""
+    path = Path(folder, "relative.toml")
+    path.write_text("[tool.coverage.run]\nrelative_files = true\n", encoding="utf-8")
+    return path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from exacthead.cover.combine import XML
 from exacthead.environ import clean_environment
 from exacthead.errors import HarnessError
-from exacthead.git import git, listing, names, scratch
+from exacthead.git import git, listing, merge_base, names, scratch
 from exacthead.runs.files import write_json
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def gate(run: Path, root: Path, base: str, coverage: Coverage, limit: float = 80
     Raises:
         HarnessError: there is no such commit or no common ancestor, or diff-cover failed.
     """
-    ancestor = _merge_base(root, base)
+    ancestor = merge_base(root, base)
     stats = _judge(run / XML, root, _difference(root, ancestor))
     missing = {name: tuple(found["violation_lines"]) for name, found in sorted(stats.items())}
     covered = sum(len(found["covered_lines"]) for found in stats.values())
@@ -109,22 +109,6 @@ def gate(run: Path, root: Path, base: str, coverage: Coverage, limit: float = 80
     )
     write_json(run / SUMMARY, asdict(patch))
     return patch
-
-
-def _merge_base(root: Path, base: str) -> str:
-    asked = f"the merge base with {base!r} for the patch coverage"
-    shallow = git(root, "rev-parse", "--is-shallow-repository") == "true"
-    history = "this is a shallow clone: git fetch --unshallow" if shallow else ""
-    try:
-        commit = git(root, "rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")
-    except HarnessError as error:
-        todo = "name a commit that is here, or fetch it first; nothing is fetched for you"
-        raise HarnessError(asked, "no such commit in this clone", history or todo) from error
-    try:
-        return git(root, "merge-base", commit, "HEAD")
-    except HarnessError as error:
-        todo = "name a branch that this one began on"
-        raise HarnessError(asked, "no common ancestor in this clone", history or todo) from error
 
 
 def _difference(root: Path, base: str) -> str:

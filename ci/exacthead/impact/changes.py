@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from exacthead.changes import stage, toplevel
-from exacthead.errors import HarnessError
 from exacthead.git import git, git_bytes, names, scratch
 from exacthead.impact.layout import is_python
 from exacthead.impact.source import changed_parts
@@ -65,29 +64,6 @@ class Changes:
     def of_kind(self, kind: Kind) -> list[str]:
         """The paths to which that happened."""
         return [path for path, change in self.files.items() if change.kind == kind]
-
-
-def merge_base(root: Path, rev: str) -> str:
-    """The commit at which the head's branch left ``rev``.
-
-    Raises:
-        HarnessError: there is no such revision, or no common commit.
-    """
-    asked = f"what changed since {rev}"
-    try:
-        commit = git(root, "rev-parse", "--verify", "--end-of-options", f"{rev}^{{commit}}")
-    except HarnessError as error:
-        raise HarnessError(
-            asked, f"git knows no such commit ({error.found})", "fetch it, or name another one"
-        ) from error
-    try:
-        return git(root, "merge-base", commit, "HEAD")
-    except HarnessError as error:
-        raise HarnessError(
-            asked,
-            f"{commit[:12]} and the head have no common commit here",
-            "fetch more history (a shallow clone has only a piece), or name another commit",
-        ) from error
 
 
 def changes_since(root: Path, commit: str) -> Changes:

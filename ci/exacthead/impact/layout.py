@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,11 @@ def is_python(path: str) -> bool:
     return path.endswith(".py")
 
 
-def ancestors(path: str) -> list[str]:
+@cache
+def ancestors(path: str) -> tuple[str, ...]:
     """The folders above ``path``, the nearest first, the root as the empty text last."""
-    folders = [str(folder) for folder in PurePosixPath(path).parents]
-    return ["" if folder == "." else folder for folder in folders]
+    parts = path.split("/")
+    return tuple("/".join(parts[:end]) for end in range(len(parts) - 1, -1, -1))
 
 
 def join(folder: str, name: str) -> str:
@@ -91,7 +92,7 @@ class Layout:
             rest = name.lstrip(".")
             above = ancestors(importer)
             level = len(name) - len(rest)
-            bases = above[level - 1 : level]
+            bases = list(above[level - 1 : level])
         else:
             rest = name
             bases = [*self.import_roots, *self._first_folders(importer)]
@@ -171,10 +172,8 @@ class Layout:
         return self._modules(name, [*self.import_roots, *(beside if alone else ())])
 
     def _runnable(self, name: str, importer: str) -> set[str]:
-        found = self._named(name, importer)
-        # `-m package` runs its __main__ too.
-        mains = {path.removesuffix("__init__.py") + "__main__.py" for path in found}
-        return found | (mains & self.files)
+        # `-m package` runs its __main__ too, but not those of the packages around it.
+        return self._named(name, importer) | self._named(f"{name}.__main__", importer)
 
     def _by_file_name(self, word: str) -> set[str]:
         name = word.rsplit("/", 1)[-1]

@@ -35,7 +35,9 @@ def _word_means(word: str, path: str, parts: list[str]) -> bool:
     # A pattern of nothing but wildcards is a walk through a folder, and that folder has a name.
     if not any(letter.isalnum() for letter in word):
         return False
-    return any(fnmatchcase("/".join(parts[at:]), "/".join(pieces)) for at in range(len(parts)))
+    # Brackets are those of an expression more often than of a pattern; its rest is a word too.
+    pattern = "/".join(pieces).replace("[", "[[]")
+    return any(fnmatchcase("/".join(parts[at:]), pattern) for at in range(len(parts)))
 
 
 def _consecutive(pieces: list[str], parts: list[str]) -> bool:

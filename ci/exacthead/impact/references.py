@@ -52,7 +52,7 @@ _BESIDE = frozenset({"parent", "parents", "with_name", "dirname"})
 # A module's name that is filled into a command or into a program's text, or will be put behind it.
 _VALUE = rf"(?:{FILLED}|%s|\{{\w*\}})"
 _FILLED_IN = re.compile(
-    rf"-m {_VALUE}|(?:^|[\n;])\s*(?:import {_VALUE}|from {_VALUE}\S* import)"
+    rf"-m\s{_VALUE}|(?:^|[\n;])\s*(?:import\s{_VALUE}|from\s{_VALUE}\S*\simport)"
     r"|\S\s+-m\s+$|(?:^|[\n;])\s*import\s+$"
 )
 

@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from exacthead.impact.changes import changes_since, merge_base
+from exacthead.git import merge_base
+from exacthead.impact.changes import changes_since
 from exacthead.impact.imports import WHOLE, Graph
 from exacthead.impact.layout import is_python, read_layout
 from exacthead.impact.other import decides_everything, unexplained

@@ -89,7 +89,7 @@ def _add(part: Part, suite: Suite, text: Iterable[bytes], spool: IO[bytes]) -> N
         digest.update(block)
         spool.write(block)
     part.places.append(Place(suite.name, digest.hexdigest(), start, spool.tell() - start))
-    part.counts += suite.counts
+    part.counts.update(suite.counts)
     part.counts["suites"] += 1
     part.counts["case_microseconds"] += suite.case_microseconds
     part.counts["wall_milliseconds"] += suite.wall_milliseconds

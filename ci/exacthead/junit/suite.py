@@ -60,8 +60,13 @@ class Suite:
         """Its start tag with the numbers that it holds, whatever it says itself."""
         numbers = {name: str(self.counts[name]) for name in NUMBERS}
         # Three decimals: what the schemata allow for a suite.
-        time = f"{self.wall_milliseconds // 1000}.{self.wall_milliseconds % 1000:03}"
-        attributes = {**self.attributes, "name": self.name, **numbers, "time": time}
+        whole, thousandths = divmod(self.wall_milliseconds, 1000)
+        attributes = {
+            **self.attributes,
+            **numbers,
+            "name": self.name,
+            "time": f"{whole}.{thousandths:03}",
+        }
         return start_tag("testsuite", dict(sorted(attributes.items())))
 
 
@@ -105,8 +110,9 @@ class OpenSuite:
 
     def include(self, inner: OpenSuite) -> None:
         """Count a finished suite in this one."""
-        self.nested += inner.suite.counts + inner.nested
-        self.elements += inner.elements
+        self.nested.update(inner.suite.counts)
+        self.nested.update(inner.nested)
+        self.elements.update(inner.elements)
 
     def finish(self, *, whole: bool) -> list[str]:
         """Compare what it says with what it holds; the latter wins.
@@ -119,13 +125,14 @@ class OpenSuite:
             What it says and does not hold, in words.
         """
         suite = self.suite
-        total = suite.counts + self.nested
+        total = suite.counts + self.nested if self.nested else suite.counts
         doubts = []
         said_red = ""
         for name in NUMBERS:
             text = suite.attributes.get(name, "").strip()
             # Some writers count nested suites in, some count each result of a case.
-            if text and text not in {str(n[name]) for n in (suite.counts, total, self.elements)}:
+            held = (suite.counts[name], total[name], self.elements[name])
+            if text and text not in map(str, held):
                 doubts.append(f"says {name}={text!r} and holds {total[name]}")
                 if name in RED and text.isdecimal() and text.strip("0"):
                     said_red = said_red or doubts[-1]

@@ -126,6 +126,9 @@ class Assembler:
             Cause("process", Verdict(Kind.FAILED, words))
         )
 
+    def _on_properties(self, process: int, event: Mapping[str, Any]) -> None:
+        self._record(process, event["test"]).properties.update(event["properties"])
+
     def _on_broken(self, process: int, event: Mapping[str, Any]) -> None:
         record = self._record(process, event["test"])
         record.over = True
@@ -136,7 +139,6 @@ class Assembler:
         record = self._record(process, event["test"])
         record.over = True
         record.seconds = float(event["seconds"])
-        record.properties.update(event.get("properties", {}))
         told = {cause.phase for cause in record.causes}
         untold = _PHASES - set(event["passed"]) - told
         if "setup" in told:

@@ -81,7 +81,7 @@ class Driver:
             return self._done(NOTHING)
         self._work(Groups(self._order.groups), self._order.processes, self._order.restarts)
         self._retrying = True
-        for test in planned:
+        for test in planned if self._order.retries else ():
             self._retry(test)
         results = [self._result(test) for test in self._everything()]
         self._progress.end(results, self._faults, time.monotonic() - self._started)

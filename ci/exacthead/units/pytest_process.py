@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from exacthead.units.places import ProcessFiles
 
 _STACKS_S = 2.0
-_GRACE_S = 1.0
+# Time to save what was measured.
+_GRACE_S = 2.0
 
 
 class PytestProcess:

@@ -44,6 +44,7 @@ class ProcessEnd:
         number: from 1, in the order of their starts.
         purpose: ``shard`` or ``retry``.
         seconds: wall time; None when its end was not seen.
+        cpu_s: processor seconds of it and of the children it waited for; None as before.
         returncode: as of ``subprocess``; None when its end was not seen.
         reason: why it did not end as it should; empty when it did.
     """
@@ -51,6 +52,7 @@ class ProcessEnd:
     number: int
     purpose: str
     seconds: float | None = None
+    cpu_s: float | None = None
     returncode: int | None = None
     reason: str = ""
 
@@ -144,6 +146,7 @@ def _read_journal(
                     number,
                     ends[number].purpose,
                     float(event["seconds"]),
+                    float(event["cpu_s"]),
                     event["returncode"],
                     event["reason"],
                 )

@@ -155,11 +155,12 @@ class Shift:
             # What it started cannot be asked to tidy up any more.
             process.end(0.0)
             self._blame(process, ending, cut)
-        os.waitpid(process.pid, 0)
+        _, _, usage = os.wait4(process.pid, 0)
         self._write(
             "exit",
             process=process.number,
             returncode=returncode,
+            cpu_s=usage.ru_utime + usage.ru_stime,
             seconds=time.monotonic() - process.started,
             reason=ending.reason,
         )

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from exacthead.cover.item import read_item
+from exacthead.cover.item import combine_item, read_item
 from exacthead.cover.settings import Settings, prepare
 from exacthead.errors import HarnessError
 from unit.exacthead.cover.conftest import ONE, THREE, TWO, WORK
-from unit.exacthead.cover.measuring import Item, make_checkout, write
+from unit.exacthead.cover.measuring import PYTHON, Item, make_checkout, write
 
 monitoring = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="needs sys.monitoring, which came with Python 3.12"
@@ -209,6 +209,21 @@ def test_inside_a_container_other_paths_are_told(tmp_path: Path, checkout: Path)
     assert record["roots"] == ["/repo"]
 
 
+def test_preparing_again_forgets_what_was_measured_before(item: Item) -> None:
+    item.run("-c", "import work; work.one()")
+    item.combine("killed")
+    prepare(item.folder, item.root, Settings(), python=PYTHON)
+    assert [path.name for path in item.folder.iterdir()] == ["coverage.parts"]
+    item.run("-c", "import work; work.two()")
+    assert item.combine().reasons == ()
+    assert item.lines() == {"work.py": {1, 5, 9, TWO}}
+
+
+def test_a_version_that_is_none_is_refused(tmp_path: Path, checkout: Path) -> None:
+    with pytest.raises(HarnessError, match="'three'"):
+        prepare(tmp_path, checkout, Settings(), python="three")
+
+
 @pytest.mark.parametrize("path", ["/etc", "../other"])
 def test_sources_outside_the_checkout_are_refused(path: str) -> None:
     with pytest.raises(HarnessError, match="not within the checkout"):
@@ -216,7 +231,5 @@ def test_sources_outside_the_checkout_are_refused(path: str) -> None:
 
 
 def test_an_item_that_was_never_prepared_is_an_error(tmp_path: Path) -> None:
-    from exacthead.cover.item import combine_item
-
     with pytest.raises(HarnessError, match="was never prepared"):
         combine_item(tmp_path)

@@ -11,9 +11,10 @@ from platform import python_version
 from typing import TYPE_CHECKING
 
 from exacthead.cover.item import combine_item
-from exacthead.cover.settings import Settings, prepare
+from exacthead.cover.settings import prepare
 from exacthead.head import read_head
 from exacthead.impact.map import Measured, read_map, record
+from exacthead.impact.run import MEASURED
 from exacthead.units.result import Attempt, TestResult
 from exacthead.verdict import Kind, Verdict
 
@@ -65,18 +66,15 @@ class TestedProject:
         for number, test_file in enumerate(sorted((self.root / "tests").glob("test_*.py"))):
             folder = items / str(number)
             folder.mkdir(parents=True)
-            asked = Settings(contexts=True)
-            prepared = prepare(folder, self.root, asked, python=python_version())
+            prepared = prepare(folder, self.root, MEASURED, python=python_version())
             inside = os.pathsep.join(map(str, prepared.pythonpath))
             found = self.outcomes(str(test_file), path=inside, **prepared.environment)
             assert set(found.values()) == {"PASSED"}, found
-            coverage = combine_item(folder)
-            assert coverage.complete, coverage.reasons
+            combine_item(folder)
             passed = Verdict(Kind.PASSED)
             results = tuple(TestResult(each, (Attempt(1, 0.1),), passed) for each in found)
             measured.append(Measured(folder, results))
-        _, notes = record(self.root, "all", read_head(self.root), KEYS, measured)
-        assert notes == ()
+        record(self.root, "all", read_head(self.root), KEYS, measured)
         impact_map, _ = read_map(self.root, "all", KEYS)
         assert impact_map is not None
         return impact_map

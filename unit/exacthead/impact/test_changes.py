@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead.errors import HarnessError
-from exacthead.impact.changes import Change, Changes, changes_since, merge_base
+from exacthead.git import merge_base
+from exacthead.impact.changes import Change, Changes, changes_since
 from exacthead.impact.source import ON_IMPORT
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def test_the_base_is_where_the_branches_parted(empty_repository: Repository) -> 
 
 @pytest.mark.parametrize("rev", ["nowhere", "--all", "HEAD:a.py", ""])
 def test_a_revision_that_is_no_commit_is_named(empty_repository: Repository, rev: str) -> None:
-    with pytest.raises(HarnessError, match=f"what changed since {rev}(?s:.*)no such commit"):
+    with pytest.raises(HarnessError, match="no such commit"):
         merge_base(empty_repository.root, rev)
 
 
@@ -146,7 +147,7 @@ def test_a_history_of_its_own_has_no_base(empty_repository: Repository) -> None:
     empty_repository.git("checkout", "--quiet", "--orphan", "other")
     empty_repository.commit({"a.py": CODE})
 
-    with pytest.raises(HarnessError, match="no common commit"):
+    with pytest.raises(HarnessError, match="no common ancestor"):
         merge_base(empty_repository.root, "main")
 
 

@@ -76,6 +76,12 @@ def test_a_text_leads_to_the_modules_and_scripts_that_it_names(text: str, files:
     assert files <= LAYOUT.named_in(text, "tests/test_x.py")
 
 
+def test_a_module_of_a_package_is_not_its_program() -> None:
+    assert "src/pkg/__main__.py" not in LAYOUT.named_in(
+        "from pkg.a import f; f()", "tests/test_x.py"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "a", "/job", "not/job", "..job", "b.txt", "deep", "the helper module", "x/rows.json"],

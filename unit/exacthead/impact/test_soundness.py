@@ -169,7 +169,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TestedProject:
 
 @pytest.fixture(scope="module")
 def impact_map(project: TestedProject, tmp_path_factory: pytest.TempPathFactory) -> ImpactMap:
-    return project.measure(tmp_path_factory.mktemp("items"))
+    found = project.measure(tmp_path_factory.mktemp("items"))
+    assert [trace.partial for trace in found.traces] == [""] * len(found.traces)
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def read(path: Path) -> Any:
 
 
 def reproduction(printed: str) -> list[str]:
-    found = re.search(r"run it again: \./noxw -s reproduce -- (.+)", printed)
+    found = re.search(r"run it again: python -m exacthead reproduce (.+)", printed)
     assert found, printed
     return shlex.split(found[1])
 

@@ -46,6 +46,15 @@ def test_modules_are_cut_finer_only_where_whole_ones_are_uneven() -> None:
     assert balanced.share == 0.5
 
 
+def test_cutting_that_gains_a_hundredth_is_not_done() -> None:
+    # Whole 1100 and 1000, cut 1085 and 1015: neither is even, and they are nearly the same.
+    micros = {"a.py::t": 1000, "b.py::t": 1000, "c.py::t": 85, "c.py::u": 15}
+
+    assert ids(sure(micros), 2) == [[1, 2], [1]]
+    # Cut in the middle it is 1050 and 1050.
+    assert ids(sure({**micros, "c.py::t": 50, "c.py::u": 50}), 2) == [[1, 1], [1, 1]]
+
+
 def test_cutting_that_gains_nothing_is_not_done() -> None:
     micros = {"a.py::giant": 1000, **module("b", 2, 10), **module("c", 2, 10)}
 

@@ -53,6 +53,8 @@ def test_an_unknown_test_may_well_take_what_long_known_ones_take() -> None:
     long = sorted(found.micros[nodeid] for nodeid in recorded)[98]
     assert found.surprises == {"a.py::new": long - found.micros["a.py::new"]}
     assert found.surprises["a.py::new"] > 30e6
+    recorded["b.py::giant"] = (900.0, 900.0)
+    assert estimate([*recorded, "b.py::new"], recorded).surprises == {}
 
 
 def test_without_any_history_every_test_counts_one_second() -> None:
@@ -85,6 +87,30 @@ def test_a_history_that_misses_tests_is_taken_for_old() -> None:
     found = estimate([*recorded, "a.py::new", "a.py::newer"], recorded)
     assert found.noise == pytest.approx(math.sqrt(DRIFT * 0.2)) == pytest.approx(0.5)
     assert not found.sure
+
+
+def test_a_test_that_was_measured_often_is_believed_more_than_one_measured_once() -> None:
+    recorded: dict[str, tuple[float, ...]] = {
+        f"a.py::t{number}": (2.0**number * 0.8, 2.0**number * 1.25) for number in range(6)
+    }
+    recorded["a.py::once"] = (64.0,)
+    recorded["a.py::often"] = (51.2, 51.2, 64.0, 80.0, 80.0)
+
+    found = seconds(list(recorded), recorded)
+
+    assert found["a.py::t5"] < found["a.py::once"] < found["a.py::often"] < 64.0
+
+
+def test_noise_of_tests_that_take_no_time_says_little() -> None:
+    recorded: dict[str, tuple[float, ...]] = {
+        f"a.py::tiny{number}": (0.001, 0.008) for number in range(20)
+    }
+    recorded["a.py::long"] = (60.0, 60.0)
+
+    found = estimate(list(recorded), recorded)
+
+    assert found.noise < 0.1
+    assert found.sure
 
 
 def test_noisy_values_move_towards_the_mean_of_their_file() -> None:

@@ -86,6 +86,23 @@ def test_fresh_locks_have_no_problem(make_harness: Callable[[str], Harness]) -> 
     assert check_locks(harness) == []
 
 
+@pytest.mark.parametrize("other", [None, '[project]\nname = "tools"\n', "[tool.black]\n"])
+def test_a_repository_that_only_uses_the_harness_needs_no_lock_of_it(
+    make_harness: Callable[[str], Harness], other: str | None
+) -> None:
+    harness = make_harness(WORKERS)
+    put_all(harness, pin("alpha"))
+    own = lock_path(harness.root, "harness")
+    project = harness.root / "ci" / "pyproject.toml"
+    project.unlink()
+    if other is not None:
+        project.write_text(other, encoding="utf-8")
+
+    assert check_locks(harness) == ["harness.txt: no worker has this lock; remove it"]
+    own.unlink()
+    assert check_locks(harness) == []
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -1,4 +1,4 @@
-"""Test impact sees code that runs only in a Ray actor, also when nothing imports it by name."""
+"""Test impact sees code that runs only in a Ray actor, also when no import names it."""
 
 from __future__ import annotations
 

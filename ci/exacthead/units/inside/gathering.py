@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from exacthead.units.inside.plugin import Collecting
+    from exacthead.units.inside.collecting import Collecting
     from exacthead.units.inside.selection import Selection
     from exacthead.units.inside.stream import Stream
 
@@ -23,8 +23,7 @@ class Gathering:
         stream: where events go.
         collecting: streams the course of it.
         selection: what to leave out.
-        refuse: refuses options that do not go together with the harness.
-        select: joins pytest's arguments with the selection.
+        prepare: joins pytest's options with the selection, or refuses them.
         text_of: the long form of a report.
     """
 
@@ -34,18 +33,16 @@ class Gathering:
         stream: Stream,
         collecting: Collecting,
         selection: Selection,
-        refuse: Callable[[pytest.Config], None],
-        select: Callable[[pytest.Config, Selection], None],
+        prepare: Callable[[pytest.Config, Selection], None],
         text_of: Callable[[Report], str],
     ) -> None:
         self._stream, self._collecting, self._selection = stream, collecting, selection
-        self._refuse, self._select, self._text_of = refuse, select, text_of
+        self._prepare, self._text_of = prepare, text_of
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> None:
         """Look at the options before anything acts on them."""
-        self._refuse(config)
-        self._select(config, self._selection)
+        self._prepare(config, self._selection)
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Say where node ids begin."""

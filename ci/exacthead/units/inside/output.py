@@ -51,6 +51,7 @@ class Output:
         self._keep_high = keep_high
         self._files: list[tuple[str, int, tuple[int, int] | None]] = []
         self._pending: list[tuple[str, str]] = []
+        self._held: dict[str, tuple[int, list[str]]] = {}
 
     def attach(self, config: pytest.Config) -> dict[str, int]:
         """Join pytest's capture.
@@ -59,9 +60,10 @@ class Output:
             The descriptors of the capture files by stream; empty when output goes to the log.
         """
         manager: Any = config.pluginmanager.getplugin("capturemanager")
-        method = config.getoption("capture")
+        method = config.getoption("capture", None)  # it is gone with -p no:capture
         if manager is not None and method == "fd":
             self._take_files(manager)
+            self._hold_back(manager)
         else:
             slices = _LogSlices(self._log, self._decoded, self._pending.append)
             config.pluginmanager.register(slices)
@@ -78,6 +80,23 @@ class Output:
             manager.suspend_global_capture()
         self._files = [(name, fd, self._identity_of(fd)) for name, fd in owned]
 
+    def _hold_back(self, manager: Any) -> None:
+        """Read what ``capfd`` holds at the end of a phase before it is put back as text.
+
+        It has a capture file of its own then, on which the standard descriptors are open.
+        """
+        original = manager.deactivate_fixture
+
+        def deactivate_fixture() -> None:
+            if getattr(manager, "_capture_fixture", None) is not None:
+                for (name, own, file), (_, standard) in zip(self._files, _STANDARD):  # noqa: B905 - strict= came with Python 3.10
+                    if self._identity_of(standard) not in {None, file}:
+                        raw = list(self._decoded(standard, 0, fstat(standard).st_size))
+                        self._held[name] = (fstat(own).st_size, raw)
+            original()
+
+        manager.deactivate_fixture = deactivate_fixture
+
     def _listen(self, manager: Any, *, memory: bool) -> None:
         """Be asked whenever pytest is about to take what was captured.
 
@@ -85,19 +104,38 @@ class Output:
         that pytest captures Python's streams in memory, from where nothing gets into the log.
         """
         original = manager.read_global_capture
+        nothing: Any = None
 
         def read_global_capture() -> Any:
-            if any(self._identity_of(descriptor) != file for _, descriptor, file in self._files):
-                self._take_files(manager)  # a test closed ours
-            for name, descriptor, _ in self._files:
-                if size := fstat(descriptor).st_size:
-                    self._pending += [(name, text) for text in self._decoded(descriptor, 0, size)]
+            nonlocal nothing
+            sizes = self._sizes(manager)
+            for name, descriptor, size in sizes:
+                if size:
+                    own, held = self._held.get(name, (size, []))
+                    texts = [*self._decoded(descriptor, 0, own), *held]
+                    self._pending += [(name, text) for text in texts]
+            self._held.clear()
+            if nothing is not None and sizes and not any(size for _, _, size in sizes):
+                return nothing  # most phases are silent: this spares pytest eight system calls
             taken = original()
+            if not any(taken):
+                nothing = taken
             if memory:
                 self._pending += [("stdout", taken[0]), ("stderr", taken[1])]
             return taken
 
         manager.read_global_capture = read_global_capture
+
+    def _sizes(self, manager: Any) -> list[tuple[str, int, int]]:
+        """Stream, descriptor and size in bytes of each capture file."""
+        try:
+            found = [(name, fd, file, fstat(fd)) for name, fd, file in self._files]
+            if all((status.st_dev, status.st_ino) == file for _, _, file, status in found):
+                return [(name, fd, status.st_size) for name, fd, _, status in found]
+        except OSError:
+            pass  # closed; as when another file got the number:
+        self._take_files(manager)
+        return [(name, fd, fstat(fd).st_size) for name, fd, _ in self._files]
 
     def flush(self, test: str, phase: str) -> None:
         """Write what is pending as the output of one phase."""

@@ -37,20 +37,19 @@ def _plugin(settings: dict[str, Any], stream: Any, descriptor: int) -> object:
     output = _load("output").Output(
         stream, settings["log"], _load("text").decoded, files.identity, files.keep_high
     )
-    running = _load("plugin")
+    collecting = _load("collecting")
+    told = collecting.Collecting(stream, output, reports.reason_of)
     if settings["collect"]:
-        collecting = running.Collecting(stream, output, reports.reason_of)
         gathering: object = _load("gathering").Gathering(
             stream=stream,
-            collecting=collecting,
+            collecting=told,
             selection=selection,
-            refuse=running.refuse_foreign_runners,
-            select=running.select,
+            prepare=collecting.prepare,
             text_of=reports.text_of,
         )
         return gathering
     channel = _load("channel")
-    plugin: object = running.Running(
+    plugin: object = _load("running").Running(
         stream=stream,
         channel=channel.Channel(files.keep_high(descriptor), files.identity),
         lost=channel.Lost,
@@ -60,6 +59,9 @@ def _plugin(settings: dict[str, Any], stream: Any, descriptor: int) -> object:
         dumps=_load("dumps").Dumps(
             files.LastingFile(settings["crash"]), files.LastingFile(_stacks_file(settings))
         ),
+        collecting=told,
+        reporting=_load("reporting").Reporting(stream, output, reports.reason_of, reports.text_of),
+        prepare=collecting.prepare,
         reason_of=reports.reason_of,
         text_of=reports.text_of,
     )

@@ -54,7 +54,7 @@ class Selection:
             # Not resolved: pytest's paths go through links too.
             return Path(normpath(path / name))
 
-        files = {absolute(file_of(nodeid)) for nodeid in self.planned}
+        files = {absolute(name) for name in {file_of(nodeid) for nodeid in self.planned}}
         self._left_out = {str(absolute(name)) for name in self.excluded}
         if files and all(file.is_file() for file in files):
             self._wanted = {str(each) for file in files for each in (file, *file.parents)}

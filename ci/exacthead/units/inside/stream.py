@@ -79,14 +79,31 @@ class Stream:
     def write(self, event: str, **fields: object) -> None:
         """Append one event; it is on its way to the file when this returns."""
         if not self.forked:
-            self._append(event, fields)
+            self._append(self._encode({"event": event, **fields}))
+
+    def begin(self, test: str, at: float) -> None:
+        """Append ``begin`` of a test, at a time of the monotonic clock.
+
+        This and the end of a plain pass are most of a stream: a string alone is encoded ten times
+        as fast as an object.
+        """
+        if not self.forked:
+            self._append(f'{{"event":"begin","test":{self._encode(test)},"at":{at}}}')
+
+    def end(self, test: str, seconds: float, passed: list[str]) -> None:
+        """Append ``end`` of a test: how long it took, and the phases that passed."""
+        if not self.forked:
+            names = '","'.join(passed)
+            listed = f'["{names}"]' if passed else "[]"
+            head = f'{{"event":"end","test":{self._encode(test)}'
+            self._append(f'{head},"seconds":{seconds},"passed":{listed}}}')
 
     def write_as_child(self, event: str, **fields: object) -> None:
         """Append one event from a forked child: one write, so that no line is torn."""
-        self._append(event, fields)
+        self._append(self._encode({"event": event, **fields}))
 
-    def _append(self, event: str, fields: dict[str, object]) -> None:
-        line = (self._encode({"event": event, **fields}) + "\n").encode()
+    def _append(self, text: str) -> None:
+        line = f"{text}\n".encode()
         descriptor = self._file.descriptor()
         while line:
             line = line[self._write(descriptor, line) :]
