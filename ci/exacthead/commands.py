@@ -59,8 +59,9 @@ def unit(harness: Harness, arguments: Namespace, console: Console) -> int:
 
 def impact(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run unit suites with each line told apart by test, and keep what that says as their map."""
-    if not harness.coverage.sources:
-        raise HarnessError("impact", "nothing is measured", "declare [coverage] sources")
+    if read_head(harness.root).dirty:
+        todo = "commit first: what changed since then is asked of git"
+        raise HarnessError("impact", "the checkout is no commit", todo)
     with _suites(harness, arguments, Wish(contexts=True, processes=1), console) as session:
         folder = session.new_folder()
         code = session.run_in(folder)

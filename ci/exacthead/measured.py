@@ -11,6 +11,7 @@ from exacthead.cover.settings import Settings
 from exacthead.errors import HarnessError
 from exacthead.impact.map import Measured as MeasuredItem
 from exacthead.impact.map import record
+from exacthead.impact.run import MEASURED
 from exacthead.runs.render import code, plain
 from exacthead.units.read import read_results
 
@@ -68,10 +69,10 @@ class Measured:
 
 def settings(harness: Harness, *, contexts: bool = False) -> Settings | None:
     """What is measured in the repository; None when it asks for nothing."""
+    if contexts:
+        return MEASURED
     asked = harness.coverage
-    if not asked.sources:
-        return None
-    return Settings(asked.sources, asked.omit, asked.exclude, contexts=contexts)
+    return Settings(asked.sources, asked.omit, asked.exclude) if asked.sources else None
 
 
 def is_measured(item: Item) -> bool:
@@ -88,7 +89,8 @@ def measure(harness: Harness, plan: Plan, folder: RunFolder, base: str) -> Measu
         folder: of the run.
         base: the revision whose merge base the change is judged against; empty for no gate.
     """
-    asked = settings(harness)
+    contexts = any(item.shard.contexts for item in plan.items if item.shard)
+    asked = settings(harness, contexts=contexts)
     items = {item.id: folder.item_path(item.id).path for item in plan.items if is_measured(item)}
     if asked is None or not items:
         return Measured(None, None, "no item measured anything", gated=True) if base else None

@@ -210,6 +210,8 @@ class Session:
         # A file that is missing shows as an error in the merged one.
         files = [folder.item_path(result.item_id).junit for result in results]
         totals = junit.merge(files, folder.path / "junit.xml")
+        for doubt in totals.doubts:
+            self.say(f"junit.xml: {doubt}")
         show(summary, self.console)
         self._append_step_summary(text)
         self.console.out(counts(totals))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from exacthead.config import OWN_ROLE
 from exacthead.errors import HarnessError
+from exacthead.impact.run import apart
 from exacthead.plan import DRIVER, Item
+from exacthead.shards.divide import Shard as Part
 from exacthead.shards.divide import plan_shards
 from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
@@ -110,7 +112,7 @@ def read_arguments(texts: Sequence[str]) -> tuple[str, ...]:
 
 def pytest_arguments(suite: Suite, wish: Wish) -> tuple[str, ...]:
     """What pytest is given beside the paths, the same for collecting and running."""
-    markers = ("-m", suite.markers) if suite.markers else ()
+    markers = (f"-m{suite.markers}",) if suite.markers else ()
     return (*markers, *suite.arguments, *wish.arguments)
 
 
@@ -132,15 +134,12 @@ def shard_items(
         history: what tests took before.
         wish: how it is to be run.
     """
-    nodeids = found.nodeids
-    of = wish.shard[1] if wish.shard else wish.shards or suite.shards
-    processes = wish.processes or suite.processes
-    division = plan_shards(nodeids, history, of, processes)
+    parts, report = _divided(suite, found.nodeids, history, wish)
+    of = len(parts)
     numbers = (wish.shard[0],) if wish.shard else range(1, of + 1)
     items = []
     for number in numbers:
-        part = division.shards[number - 1]
-        item = _item(name, suite, wish, number, of)
+        part = parts[number - 1]
         shard = Shard(
             suite=name,
             number=number,
@@ -148,7 +147,7 @@ def shard_items(
             paths=suite.paths,
             groups=part.groups,
             arguments=pytest_arguments(suite, wish),
-            processes=min(processes, max(1, len(part.groups))),
+            processes=min(wish.processes or suite.processes, max(1, len(part.groups))),
             test_timeout_s=suite.test_timeout_s,
             retries=wish.retries,
             complete=not (found.left_out or found.collected.deselected),
@@ -158,15 +157,27 @@ def shard_items(
             coverage=suite.coverage and wish.coverage,
             contexts=wish.contexts,
         )
-        item = replace(item, shard=shard)
+        item = replace(_item(name, suite, wish, number, of), shard=shard)
         if not part.groups:
-            reason = f"empty by plan: {len(nodeids)} tests over {of} shards"
+            reason = f"empty by plan: {len(found.nodeids)} tests over {of} shards"
             if found.left_out:
                 reason += f", {found.left_out} left out by what changed"
             item = replace(item, settled=Verdict(Kind.SKIPPED, reason), required=False)
         items.append(item)
-    items[0] = replace(items[0], notes=(*division.report, *_notes(found.collected), *found.notes))
+    items[0] = replace(items[0], notes=(*report, *_notes(found.collected), *found.notes))
     return tuple(items)
+
+
+def _divided(
+    suite: Suite, nodeids: Sequence[str], history: Durations, wish: Wish
+) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The suite's parts and what the planner says of them."""
+    if wish.contexts:
+        # Tests of one item share what ran, so each file is an item of its own.
+        return tuple(Part((file,), 0.0) for file in apart(nodeids)), ()
+    of = wish.shard[1] if wish.shard else wish.shards or suite.shards
+    division = plan_shards(nodeids, history, of, wish.processes or suite.processes)
+    return division.shards, division.report
 
 
 def _notes(collected: Collected) -> tuple[str, ...]:

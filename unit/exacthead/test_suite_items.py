@@ -46,7 +46,7 @@ def test_a_whole_suite_is_one_item_with_all_its_tests() -> None:
     assert item.timeout_s == 30
     assert item.shard is not None
     assert sorted(item.shard.nodeids) == sorted(TESTS)
-    assert item.shard.arguments == ("-m", "not slow", "--flag")
+    assert item.shard.arguments == ("-mnot slow", "--flag")
     assert item.shard.test_timeout_s == 5
     assert item.settled is None
 
@@ -114,7 +114,7 @@ def test_what_the_caller_gives_pytest_comes_last_and_is_in_the_item() -> None:
     (item,) = shard_items("a", SUITE, FOUND, Durations(), wish)
 
     assert item.shard is not None
-    assert item.shard.arguments == ("-m", "not slow", "--flag", "-k", "a b", "--opt-in")
+    assert item.shard.arguments == ("-mnot slow", "--flag", "-k", "a b", "--opt-in")
     assert pytest_arguments(SUITE, wish) == item.shard.arguments
 
 
@@ -180,3 +180,13 @@ def test_a_suite_that_no_change_reaches_is_empty_by_plan_and_says_so() -> None:
         "empty by plan: 0 tests over 1 shards, 12 left out by what changed"
     )
     assert "nothing changed" in item.notes
+
+
+def test_an_impact_run_has_an_item_for_each_file() -> None:
+    items = shard_items("a", SUITE, FOUND, Durations(), Wish(contexts=True, processes=1))
+
+    groups = [item.shard.groups for item in items if item.shard]
+    assert [[test.partition("::")[0] for test in group[0]] for group in groups] == [
+        [f"unit/a/test_{file}.py"] * 3 for file in "abcd"
+    ]
+    assert all(item.shard.contexts and item.shard.coverage for item in items if item.shard)

@@ -85,7 +85,12 @@ def changes_since(root: Path, commit: str) -> Changes:
     untold += _moved_submodules(submodules, now.apart)
     below = root.resolve().relative_to(top.resolve()).as_posix()
     prefix = "" if below == "." else f"{below}/"
-    files = {}
+    # What is too large for a tree is new: tracked files are in it whatever their size.
+    files = {
+        path: Change(path, "added")
+        for path in (name.removeprefix(prefix) for name in now.large if name.startswith(prefix))
+    }
+    untold += [f"{name} (outside of the root)" for name in now.large if not name.startswith(prefix)]
     for facts, name in zip(listed[::2], listed[1::2], strict=True):
         old_mode, new_mode, *_, status = facts.lstrip(":").split()
         if _SUBMODULE in {old_mode, new_mode}:
@@ -93,7 +98,7 @@ def changes_since(root: Path, commit: str) -> Changes:
         elif _LINK in {old_mode, new_mode}:
             untold.append(f"{name} (a link)")
         elif not name.startswith(prefix):
-            untold.append(f"{name} (outside of the harness's root)")
+            untold.append(f"{name} (outside of the root)")
         else:
             path = name.removeprefix(prefix)
             kind = _KINDS.get(status, "modified")

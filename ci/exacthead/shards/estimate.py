@@ -2,9 +2,9 @@
 
 The model: the logarithm of a test's time is the suite's mean plus an effect of its file plus an
 effect of the test itself; what is measured adds noise. The variances of the two effects come from
-the analysis of variance of an unbalanced nested design (Searle, Casella, McCulloch, *Variance
-Components*, 1992, section 3.6), and the best linear prediction shrinks towards the mean (Robinson,
-"That BLUP is a good thing", Statistical Science 6, 1991)::
+the analysis of variance of the unbalanced one-way random model (Searle, Casella, McCulloch,
+*Variance Components*, 1992, chapter 3), and the best linear prediction shrinks towards the mean
+(Robinson, "That BLUP is a good thing", Statistical Science 6, 1991)::
 
     file mean  m = suite + between / (between + (within + noise) / tests) * (file average - suite)
     test       x = m + within / (within + noise) * (measured - m)

@@ -59,6 +59,17 @@ def test_an_edit_of_the_same_second_and_size_is_seen(empty_repository: Repositor
         assert set(changes_since(empty_repository.root, first).files) == {"a.py"}
 
 
+def test_a_new_file_that_is_too_large_for_a_tree_counts(
+    empty_repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exacthead.changes.LARGE", 10)
+    empty_repository.write({"large.bin": "x" * 20})
+
+    assert changes_since(empty_repository.root, "HEAD").files == {
+        "large.bin": Change("large.bin", "added")
+    }
+
+
 def test_a_mark_in_the_index_hides_no_change(empty_repository: Repository) -> None:
     first = empty_repository.commit({"a.py": CODE})
     empty_repository.git("update-index", "--assume-unchanged", "a.py")
@@ -121,7 +132,7 @@ def test_what_lies_outside_of_the_root_is_not_judged_by_file(
 
     empty_repository.write({"b.py": ""})
 
-    assert changes_since(part, first).untold == ("b.py (outside of the harness's root)",)
+    assert changes_since(part, first).untold == ("b.py (outside of the root)",)
 
 
 def test_the_base_is_where_the_branches_parted(empty_repository: Repository) -> None:
