@@ -79,4 +79,7 @@ def _coverage(request: ItemRequest, unfinished: str) -> tuple[str, ...]:
         reasons = combine_item(request.folder.path, ended=unfinished).reasons
     except HarnessError as error:
         reasons = (str(error),)
-    return tuple(f"coverage incomplete: {reason}" for reason in reasons)
+    if not reasons:
+        return ()
+    more = f"; and {len(reasons) - 1} more, in coverage.json" if len(reasons) > 1 else ""
+    return (f"coverage incomplete: {reasons[0]}{more}",)

@@ -86,7 +86,6 @@ class Session:
 
     def run_in(self, folder: RunFolder) -> int:
         """The same as :meth:`run`, in a folder that :meth:`new_folder` made."""
-        self.say(f"run folder {folder.path}")
         try:
             return self._run(folder)
         except HarnessError as error:
@@ -101,6 +100,7 @@ class Session:
     def _run(self, folder: RunFolder) -> int:
         with ExitStack() as held:
             try:
+                self.say(f"run folder {folder.path}")
                 keep_changes(self.harness.root, folder.path)
                 workers = self.held
                 if workers is None:
@@ -110,7 +110,8 @@ class Session:
                 interrupts = held.enter_context(Interrupts())
             except KeyboardInterrupt:
                 reason = "interrupted while its workers were made ready"
-                return self._none_ran(folder, State.INTERRUPTED, reason)
+                with Interrupts():  # the wish often comes twice, and this is its answer
+                    return self._none_ran(folder, State.INTERRUPTED, reason)
             except HarnessError as error:
                 self.say(str(error))
                 return self._none_ran(folder, State.FAILED, str(error))

@@ -26,12 +26,13 @@ from nemo_gym.server_utils import ServerClient, SimpleServer
 from posttrain.stacks import register_stack_dump
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # As Gym's own launcher: requests in flight are cancelled rather than waited for.
 _GRACE_S = 0.5
 # Longer than Gym's client keeps an idle connection, so that it never meets a closed one.
 _KEEP_ALIVE_S = 30
+STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Server(uvicorn.Server):
@@ -104,12 +105,28 @@ async def serve(sockets: dict[str, socket.socket]) -> None:
             stop()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
+    take_signals(loop, stop)
     loop.add_reader(sys.stdin.fileno(), lifeline)
     async with asyncio.TaskGroup() as group:
         for name, server in servers.items():
             group.create_task(server.serve(sockets=[sockets[name]]), name=name)
+
+
+def take_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call ``stop`` in the loop at SIGTERM or SIGINT of this process, but not of a forked child.
+
+    The verifier forks for each answer and ends a child that takes too long by SIGTERM. The child
+    has the loop's handler and, shared with this process, the pipe that it writes to.
+    """
+    for number in STOPPING:
+        loop.add_signal_handler(number, stop)
+    os.register_at_fork(after_in_child=_forget_signals)
+
+
+def _forget_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def warm_verifier() -> None:

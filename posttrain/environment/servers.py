@@ -27,7 +27,7 @@ _POLL_S = 0.05
 # Uvicorn's half a second for requests, then the interpreter's own end; the whole stop has 3 s.
 _STOP_PATIENCE_S = 2.0
 # Settings of another run, of telemetry or of a Ray cluster have no business in the servers.
-_DROPPED = ("NEMO_GYM_", "NEMO_LENS_", "IS_NEMO_GYM_", "OTEL_", "RAY_", "PYTHONPATH")
+_DROPPED = ("NEMO_GYM_", "NEMO_LENS_", "IS_NEMO_GYM_", "OTEL_", "RAY_")
 
 
 class GymServers:
@@ -190,7 +190,7 @@ class GymServers:
         return kept | {
             "NEMO_GYM_CONFIG_DICT": configuration,
             "NEMO_GYM_OTEL_ENABLED": "0",
-            "PYTHONPATH": str(_ROOT),
+            "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, [kept.get("PYTHONPATH")])]),
             "PYTHONNOUSERSITE": "1",
             "PYTHONFAULTHANDLER": "1",
             "HF_HUB_OFFLINE": "1",

@@ -38,12 +38,14 @@ def calls(folder: Path) -> list[str]:
 
 def test_every_check_runs_and_says_so(small_repository: Repository, tools_folder: Path) -> None:
     said: list[str] = []
-    small_repository.write({"ci/pyproject.toml": '[project]\nname = "x"\ndependencies = []\n'})
+    small_repository.write(
+        {"ci/pyproject.toml": '[project]\nname = "exacthead"\ndependencies = []\n'}
+    )
 
     findings = lint(load(small_repository.root), tools_folder, fix=False, say=said.append)
 
     assert [line.split(":")[0] for line in said] == [
-        *("ruff rules", "ruff format", "types", "shellcheck", "shfmt", "locks")
+        *("ruff rules", "ruff format", "types", "shellcheck", "shfmt", "locks", "known failures")
     ]
     # The one thing wrong here: nobody has locked the harness.
     assert [finding.check for finding in findings] == ["locks"]
@@ -54,7 +56,9 @@ def test_every_check_runs_and_says_so(small_repository: Repository, tools_folder
 def test_one_failure_hides_no_other(small_repository: Repository, tools_folder: Path) -> None:
     for name in TOOLS:
         (tools_folder / f"{name}.bad").touch()
-    small_repository.write({"ci/pyproject.toml": '[project]\nname = "x"\ndependencies = []\n'})
+    small_repository.write(
+        {"ci/pyproject.toml": '[project]\nname = "exacthead"\ndependencies = []\n'}
+    )
 
     findings = lint(load(small_repository.root), tools_folder, fix=False, say=str)
 
@@ -63,7 +67,9 @@ def test_one_failure_hides_no_other(small_repository: Repository, tools_folder: 
 
 
 def test_fixing_comes_before_checking(small_repository: Repository, tools_folder: Path) -> None:
-    small_repository.write({"ci/pyproject.toml": '[project]\nname = "x"\ndependencies = []\n'})
+    small_repository.write(
+        {"ci/pyproject.toml": '[project]\nname = "exacthead"\ndependencies = []\n'}
+    )
 
     lint(load(small_repository.root), tools_folder, fix=True, say=str)
 

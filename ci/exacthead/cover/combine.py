@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 XML = "coverage.xml"
 _DEADLINE_S = 600
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,9 @@ class Coverage:
 
     def __str__(self) -> str:
         shown = "no executable lines" if self.percent is None else f"{self.percent:.1f} % of lines"
-        state = "" if self.complete else f", incomplete: {'; '.join(self.reasons)}"
+        more = len(self.reasons) - _SHOWN
+        reasons = (*self.reasons[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
+        state = "" if self.complete else f", incomplete: {'; '.join(reasons)}"
         return f"{shown} ({'; '.join(self.how)}){state}"
 
 

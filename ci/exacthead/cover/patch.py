@@ -29,6 +29,8 @@ _DIFFERENCE = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--text", "--find-renames=50%"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=all"),
 )
+# So many reasons are said; the coverage's own report has them all.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Patch:
                 f"{self.covered} of {self.total} executable lines changed since {self.base[:12]}"
                 f" ran ({percent:.1f} %, at least {self.limit:g} %)"
             )
-        return f"patch coverage {self.state}: {'; '.join((shown, *self.reasons))}"
+        return f"patch coverage {self.state}: {'; '.join((shown, *self.reasons[:_SHOWN]))}"
 
 
 def gate(run: Path, root: Path, base: str, coverage: Coverage, limit: float = 80.0) -> Patch:

@@ -38,7 +38,7 @@ def cluster() -> Iterator[None]:
         tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH") or str(ROOT))
         ray.init(
             address="local",
             num_cpus=2,

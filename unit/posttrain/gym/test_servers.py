@@ -215,7 +215,7 @@ def test_servers_end_when_the_process_that_started_them_is_killed(tmp_path: Path
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": str(ROOT), **os.environ},
         capture_output=True,
         text=True,
         timeout=300,
@@ -231,7 +231,6 @@ def test_settings_of_another_run_do_not_reach_the_servers(
     monkeypatch.setenv("NEMO_GYM_CONFIG_PATH", "stale")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector")
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("EXACTHEAD_LEG", "of this run")
     servers = GymServers(interpreter("env -0; exit 1"), CONFIG, tmp_path, 60)
     servers.start()
@@ -242,7 +241,7 @@ def test_settings_of_another_run_do_not_reach_the_servers(
     assert "NEMO_GYM_CONFIG_PATH" not in seen
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" not in seen
     assert "RAY_ADDRESS" not in seen
-    assert seen["PYTHONPATH"] == str(ROOT)
+    assert seen["PYTHONPATH"].split(os.pathsep)[0] == str(ROOT)
     assert seen["EXACTHEAD_LEG"] == "of this run"
     assert seen["OMP_NUM_THREADS"] == "1"
     assert seen["HF_HUB_OFFLINE"] == "1"
@@ -254,3 +253,34 @@ def test_an_environment_without_engines_or_temperature_is_refused() -> None:
         GymConfig(model="tiny-llama", engine_urls=())
     with pytest.raises(RecipeError, match="without a temperature"):
         GymConfig(model="tiny-llama", engine_urls=CONFIG.engine_urls, sampling={"top_p": 1.0})
+
+
+def test_a_child_of_the_verifier_that_is_ended_does_not_end_the_servers() -> None:
+    program = """
+import asyncio, multiprocessing, os, signal, time
+from posttrain.environment.serve import take_signals
+
+async def main():
+    stopped = asyncio.Event()
+    take_signals(asyncio.get_running_loop(), stopped.set)
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join()
+    await asyncio.sleep(0.5)
+    print(child.exitcode, stopped.is_set())
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(stopped.wait(), 60)
+    print(stopped.is_set())
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(ROOT), **os.environ},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["-15 False", "True"], done.stderr

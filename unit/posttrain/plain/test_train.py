@@ -36,7 +36,7 @@ def train(tmp_path: Path) -> Callable[..., Run]:
                 *(f"run.dir={tmp_path / 'run'}", *interpreters, *overrides),
             ],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={"PYTHONPATH": str(ROOT), **os.environ},
             capture_output=True,
             text=True,
             timeout=60,
@@ -168,7 +168,7 @@ def test_a_folder_with_an_earlier_run_keeps_its_recipe(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", INTO_AN_EARLIER_FOLDER, str(tmp_path)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": str(ROOT), **os.environ},
         capture_output=True,
         text=True,
         timeout=60,

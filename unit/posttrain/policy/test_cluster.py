@@ -46,7 +46,7 @@ def run(place: Path, *arguments: str) -> str:
             **{name: text for name, text in os.environ.items() if not name.startswith("RAY_")},
             "HOME": str(place / "home"),
             "RAY_TMPDIR": str(place / "ray"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT),
         },
         capture_output=True,
         text=True,

@@ -29,7 +29,8 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(repository: Path, stacks: Path) -> Iterator[None]:
-    variables = {"PYTHONPATH": str(repository), "EXACTHEAD_STACKS_DIR": str(stacks)}
+    path = os.environ.get("PYTHONPATH") or str(repository)
+    variables = {"PYTHONPATH": path, "EXACTHEAD_STACKS_DIR": str(stacks)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
