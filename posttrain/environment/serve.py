@@ -95,14 +95,15 @@ async def serve(sockets: dict[str, socket.socket]) -> None:
         for name in sockets
     }
 
-    def stop() -> None:
+    def stop(why: str) -> None:
+        print(f"stopping: {why}", flush=True)  # noqa: T201 - the log's last line tells who ended it
         for server in servers.values():
             server.should_exit = True
 
     def lifeline() -> None:
         if not os.read(sys.stdin.fileno(), 1):
             loop.remove_reader(sys.stdin.fileno())
-            stop()
+            stop("standard input ended")
 
     loop = asyncio.get_running_loop()
     take_signals(loop, stop)
@@ -112,21 +113,33 @@ async def serve(sockets: dict[str, socket.socket]) -> None:
             group.create_task(server.serve(sockets=[sockets[name]]), name=name)
 
 
-def take_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Call ``stop`` in the loop at SIGTERM or SIGINT of this process, but not of a forked child.
+def take_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[str], None]) -> None:
+    """Call ``stop`` in the loop at SIGTERM or SIGINT; those of forked children end only them.
 
-    The verifier forks for each answer and ends a child that takes too long by SIGTERM. The child
-    has the loop's handler and, shared with this process, the pipe that it writes to.
+    The verifier forks for each answer and ends the child by SIGTERM when its request is cancelled.
+    Until a new child has let go of the loop's handler and of the pipe that it writes to, a signal
+    of its own would stop these servers, so it is held back that long.
     """
     for number in STOPPING:
-        loop.add_signal_handler(number, stop)
-    os.register_at_fork(after_in_child=_forget_signals)
+        loop.add_signal_handler(number, stop, number.name)
+    os.register_at_fork(
+        before=_hold_signals, after_in_parent=_release_signals, after_in_child=_forget_signals
+    )
+
+
+def _hold_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+
+
+def _release_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
 
 
 def _forget_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in STOPPING:
         signal.signal(number, signal.SIG_DFL)
+    _release_signals()
 
 
 def warm_verifier() -> None:
