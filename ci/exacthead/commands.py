@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +11,11 @@ from exacthead import machine
 from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
-from exacthead.measured import keep_maps
 from exacthead.plan import leg_items, make_plan, worker_names
-from exacthead.reproduce import reproduce_item
 from exacthead.session import Session
-from exacthead.shards.record import record_run
-from exacthead.suite_items import Wish, read_arguments, read_shard_option
-from exacthead.suite_plan import Planning, planned
-from exacthead.suites import check_orphans, choose, suite_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
 
     from rich.console import Console
 
@@ -34,111 +25,28 @@ if TYPE_CHECKING:
 
 def functional(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run a job's legs."""
-    name, runner = _runner(harness, arguments.runner)
+    name, runner = chosen_runner(harness, arguments.runner)
     items = leg_items(harness, arguments.job, arguments.leg)
     machine.check_runner(arguments.job, harness.job(arguments.job), name, runner)
     return _run(harness, items, name, arguments, console)
 
 
-def unit(harness: Harness, arguments: Namespace, console: Console) -> int:
-    """Run unit suites, whole or in shards."""
-    wish = Wish(
-        shard=read_shard_option(arguments.shard) if arguments.shard else None,
-        shards=arguments.shards,
-        processes=arguments.processes,
-        retries=arguments.retries,
-        strict=arguments.strict,
-        arguments=read_arguments(arguments.pytest),
-        coverage=arguments.coverage,
-        changed_since=arguments.changed_since,
-    )
-    gate = _gate(harness, arguments, wish)
-    with _suites(harness, arguments, wish, console) as session:
-        return replace(session, base=arguments.base, gate=gate).run()
-
-
-def impact(harness: Harness, arguments: Namespace, console: Console) -> int:
-    """Run unit suites with each line told apart by test, and keep what that says as their map."""
-    if read_head(harness.root).dirty:
-        todo = "commit first: what changed since then is asked of git"
-        raise HarnessError("impact", "the checkout is no commit", todo)
-    with _suites(harness, arguments, Wish(contexts=True, processes=1), console) as session:
-        folder = session.new_folder()
-        code = session.run_in(folder)
-        for line in keep_maps(harness, session.plan, folder):
-            session.say(line)
-        return code
-
-
-@contextmanager
-def _suites(
-    harness: Harness, arguments: Namespace, wish: Wish, console: Console
-) -> Iterator[Session]:
-    """A session for the suites that are asked for, with its workers ready and held."""
-    check_orphans(harness)
-    suites = choose(harness, arguments.suite)
-    name, runner = _runner(harness, arguments.runner)
-    store = open_store(harness.root)
-    workers = suite_workers(harness, suites)
-    check_machine(harness, workers, arguments.flavour, store)
-    specs = resolve_all(harness, workers, arguments.flavour)
-    head = read_head(harness.root)
-
-    def say(line: str) -> None:
-        console.out(f"exacthead: {line}")
-
-    with planned(Planning(harness, specs, store, runner, wish, say), suites) as made:
-        plan = make_plan(
-            head,
-            made.items,
-            specs,
-            runner=name,
-            flavour=arguments.flavour,
-            invocation=_invocation(),
-        )
-        runs = harness.root / "runs"
-        yield Session(harness, plan, specs, store, console, runs, held=made.workers)
-
-
-def record(harness: Harness, arguments: Namespace, console: Console) -> int:
-    """Take the times of a run's tests into the recorded durations."""
-    path = harness.root / harness.project.durations
-    found = record_run(Path(arguments.run_folder), path, harness.root, whole=arguments.whole)
-    left = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
-    console.out(f"exacthead: {path}: {len(found.times)} times taken; left out: {left or 'none'}")
-    return 0
-
-
-def _gate(harness: Harness, arguments: Namespace, wish: Wish) -> bool:
-    """Whether the change's coverage is judged.
-
-    Raises:
-        HarnessError: it is asked for, and there is nothing to judge or to compare with.
-    """
-    if not arguments.gate:
-        return False
-    if not arguments.base:
-        raise HarnessError("--gate", "no --base", "name the branch that the change will go to")
-    if not (harness.coverage.sources and wish.coverage):
-        raise HarnessError(
-            "--gate", "nothing is measured", "declare [coverage] sources, and leave out --no-cov"
-        )
-    return True
-
-
 def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run one item of an earlier run again: same head, keys, order, seed and environment."""
+    from exacthead.reproduce import reproduce_item
+
     return reproduce_item(
         harness,
         Path(arguments.item),
         console,
-        invocation=_invocation(),
+        invocation=invocation(),
         until_fail=arguments.until_fail,
         bisect=arguments.bisect_order,
     )
 
 
-def _runner(harness: Harness, name: str | None) -> tuple[str, Runner]:
+def chosen_runner(harness: Harness, name: str | None) -> tuple[str, Runner]:
+    """The runner that is asked for with its name, or the machine's own resources."""
     return (name, harness.runner(name)) if name else ("this machine", machine.this_runner())
 
 
@@ -159,10 +67,11 @@ def _run(
         specs,
         runner=runner,
         flavour=arguments.flavour,
-        invocation=_invocation(),
+        invocation=invocation(),
     )
     return Session(harness, plan, specs, store, console, harness.root / "runs").run()
 
 
-def _invocation() -> str:
+def invocation() -> str:
+    """How this was asked for, as one line of a shell."""
     return shlex.join(sys.argv[1:])

@@ -8,7 +8,6 @@ from exacthead import junit
 from exacthead.cover.item import combine_item
 from exacthead.errors import HarnessError
 from exacthead.junit import Case
-from exacthead.measured import is_measured
 from exacthead.runs.execute import plain_result
 from exacthead.units.read import read_results
 from exacthead.units.result import Attempt, Cause, TestResult
@@ -59,7 +58,7 @@ def conclude_suite(
         # No test is to blame (a crash at the end, a leftover), and yet the file must be red.
         cases = (*results, TestResult(item.id, (_attempt(outcome, verdict),), verdict))
     junit.write_results(request.folder.junit, item.id, cases, properties, outcome.seconds)
-    notes = _coverage(request, unfinished) if is_measured(item) else ()
+    notes = _coverage(request, unfinished) if item.measured else ()
     return plain_result(request, outcome).model_copy(
         update={
             "verdict": verdict,

@@ -75,11 +75,6 @@ def settings(harness: Harness, *, contexts: bool = False) -> Settings | None:
     return Settings(asked.sources, asked.omit, asked.exclude) if asked.sources else None
 
 
-def is_measured(item: Item) -> bool:
-    """Whether the item's processes measure what they run."""
-    return item.shard is not None and item.shard.coverage and item.settled is None
-
-
 def measure(harness: Harness, plan: Plan, folder: RunFolder, base: str) -> Measured | None:
     """Combine the run's coverage; None when nothing was to be measured and no gate waits for it.
 
@@ -91,7 +86,7 @@ def measure(harness: Harness, plan: Plan, folder: RunFolder, base: str) -> Measu
     """
     contexts = any(item.shard.contexts for item in plan.items if item.shard)
     asked = settings(harness, contexts=contexts)
-    items = {item.id: folder.item_path(item.id).path for item in plan.items if is_measured(item)}
+    items = {item.id: folder.item_path(item.id).path for item in plan.items if item.measured}
     if asked is None or not items:
         return Measured(None, None, "no item measured anything", gated=True) if base else None
     coverage, patch, problem = None, None, ""
@@ -114,7 +109,7 @@ def keep_maps(harness: Harness, plan: Plan, folder: RunFolder) -> list[str]:
     said = []
     suites: dict[str, list[Item]] = {}
     for item in plan.items:
-        if item.shard is not None and is_measured(item):
+        if item.shard is not None and item.measured:
             suites.setdefault(item.shard.suite, []).append(item)
     for suite, items in suites.items():
         measured = [_evidence(item, folder) for item in items]

@@ -63,6 +63,11 @@ class Item:
     required: bool = True
     notes: tuple[str, ...] = ()
 
+    @property
+    def measured(self) -> bool:
+        """Whether its processes measure what they run."""
+        return self.shard is not None and self.shard.coverage and self.settled is None
+
 
 @dataclass(frozen=True)
 class Plan:

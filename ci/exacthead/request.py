@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import exacthead
 from exacthead.config import OWN_ROLE
-from exacthead.cover.settings import prepare
-from exacthead.measured import settings
 from exacthead.plan import python_variable
 from exacthead.runs.files import write_json
 from exacthead.runs.item import ItemRequest
@@ -97,6 +95,10 @@ def give_order(
     shard, own = item.shard, item.workers.get(OWN_ROLE, "")
     if shard is None or item.settled or own not in workers:
         return request
+    # Coverage is slow to import, and a job can do without.
+    from exacthead.cover.settings import prepare
+    from exacthead.measured import settings
+
     asked = settings(harness, contexts=shard.contexts)
     if asked and shard.coverage:
         version = specs[own].interpreter.version

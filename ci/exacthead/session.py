@@ -19,9 +19,9 @@ from exacthead.conclude import conclude, counts
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
+from exacthead.git import git
 from exacthead.head import read_head
 from exacthead.judgement import Judgement, judgement
-from exacthead.measured import measure
 from exacthead.patch import keep_changes, read_kept
 from exacthead.prefix import Prefixed
 from exacthead.request import give_order, make_request
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exacthead.config import Harness
+    from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
@@ -101,7 +102,8 @@ class Session:
         with ExitStack() as held:
             try:
                 self.say(f"run folder {folder.path}")
-                keep_changes(self.harness.root, folder.path)
+                if self.plan.head.dirty:
+                    keep_changes(self.harness.root, folder.path)
                 workers = self.held
                 if workers is None:
                     workers = held.enter_context(
@@ -133,10 +135,9 @@ class Session:
             HarnessError: it is no checkout any more.
         """
         root, then = self.harness.root, self.plan.head
-        now = read_head(root)
-        if now.commit != then.commit:
-            return (f"its head is {now} now",)
-        kept = read_kept(folder.path)
+        if git(root, "rev-parse", "HEAD") != then.commit:
+            return (f"its head is {read_head(root)} now",)
+        kept = read_kept(folder.path) if then.dirty else None
         before = kept.changes if kept else Changes(then.tree)
         after = read_changes(root)
         if before.content == after.content != then.content:
@@ -197,7 +198,7 @@ class Session:
 
     def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
         """The same text for the folder, the terminal and the CI system; the closing line last."""
-        measured = measure(self.harness, self.plan, folder, self.base if self.gate else "")
+        measured = self._measure(folder)
         if measured and not measured.green and state is State.PASSED:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
@@ -217,6 +218,14 @@ class Session:
         self._append_step_summary(text)
         self.console.out(counts(totals))
         return exit_code(state)
+
+    def _measure(self, folder: RunFolder) -> Measured | None:
+        if not (self.gate or any(item.measured for item in self.plan.items)):
+            return None
+        # Coverage is slow to import, and a job can do without.
+        from exacthead.measured import measure
+
+        return measure(self.harness, self.plan, folder, self.base if self.gate else "")
 
     def _planned(self) -> tuple[list[str], list[str]]:
         """All planned tests, and the files of which every collected test was planned."""
