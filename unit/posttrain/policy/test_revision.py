@@ -150,7 +150,9 @@ def test_a_refused_revision_of_a_folder_comes_with_the_right_one(copy: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("ref", "found"), [("no/such/folder", "no such folder"), (__file__, "a file")]
+    ("ref", "found"),
+    [("no/such/folder", "no such folder"), (__file__, "a file")],
+    ids=["no folder", "a file"],  # an id must not hold where the checkout lies
 )
 def test_a_missing_folder_is_named(ref: str, found: str) -> None:
     with pytest.raises(ModelError, match=found) as caught:
