@@ -229,10 +229,16 @@ for step in range(5):
     except StackError as error:
         print(step, error.found)
 """
-    # What can write no file cannot be measured either.
+    done = run_unmeasured(program, tmp_path)
+    assert done.stdout.splitlines() == ["3 File too large", "4 File too large"]
+    assert [line["step"] for line in lines(tmp_path)] == [0, 1, 2]
+
+
+def run_unmeasured(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program that can write no file, and so cannot be measured either."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_")}
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
+    return subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -240,8 +246,6 @@ for step in range(5):
         check=True,
         timeout=120,
     )
-    assert done.stdout.splitlines() == ["3 File too large", "4 File too large"]
-    assert [line["step"] for line in lines(tmp_path)] == [0, 1, 2]
 
 
 def test_a_full_disk_is_one_error_and_no_traceback_of_tensorboard_s_thread(tmp_path: Path) -> None:
@@ -258,14 +262,7 @@ try:
 except StackError as error:
     print(error.found)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = run_unmeasured(program, tmp_path)
     assert done.stdout == "File too large\n"
     assert done.stderr == ""
 
