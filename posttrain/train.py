@@ -167,7 +167,7 @@ def train(checked: Checked, explained: str) -> None:
                 placements=seats(placement, "generation", bundles),
                 call_timeout_s=limits.refit_s,
             )
-            running.callback(generation.shutdown)
+            running.push(generation.leave)
             policy = PolicyGroup(
                 policy_options(recipe, checked.model),
                 python=Path(recipe.interpreters.policy),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CONCURRENT_CALLS = 5
 # For servers and engines to end by themselves: one that is killed leaves its shared memory behind.
 SHUTDOWN_S = 20.0
+# The same when somebody waits for the run to go.
+HURRY_S = 3.0
 
 
 class GenerationActor(ProcessActor):
@@ -156,10 +158,17 @@ class GenerationGroup:
         """Have every engine take its accelerator memory back."""
         self._call("wake")
 
-    def shutdown(self) -> None:
-        """End the workers, by force after `SHUTDOWN_S`. It cannot fail, and may be called again."""
-        self._actors.shutdown(SHUTDOWN_S)
+    def shutdown(self, grace_s: float = SHUTDOWN_S) -> None:
+        """End the workers, by force after `grace_s`. It cannot fail, and may be called again."""
+        self._actors.shutdown(grace_s)
         self._urls = {}
+
+    def leave(
+        self, kind: type[BaseException] | None, _error: object = None, _trace: object = None
+    ) -> None:
+        """End the workers as a block ends: in haste when it was interrupted or told to go."""
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self.shutdown(HURRY_S if interrupted else SHUTDOWN_S)
 
     def _call(self, method: str, *arguments: Any) -> dict[str, Any]:
         return self._actors.call(method, *arguments, timeout_s=self._timeout_s)
