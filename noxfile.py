@@ -47,6 +47,30 @@ def functional_gym_training(session: nox.Session) -> None:
 
 
 @nox.session
+def functional_gym_training_split(session: nox.Session) -> None:
+    """The same step with generation beside training, the weights by broadcast."""
+    exacthead(session, "functional", "gym_training_split")
+
+
+@nox.session
+def functional_verifier_acceptance(session: nox.Session) -> None:
+    """Gym's verifiers alone: every answer gets the verdict that is expected of it."""
+    exacthead(session, "functional", "verifier_acceptance")
+
+
+@nox.session
+def functional_rollout_acceptance(session: nox.Session) -> None:
+    """Rollouts through vLLM and Gym without training: tokens, log-probs, turns, stops."""
+    exacthead(session, "functional", "rollout_acceptance")
+
+
+@nox.session
+def functional_learning(session: nox.Session) -> None:
+    """Sixty steps on questions of arithmetic, from wrong answers to right ones; some minutes."""
+    exacthead(session, "functional", "learning")
+
+
+@nox.session
 def unit(session: nox.Session) -> None:
     """Every unit suite, each in its own worker (-- --suite NAME for one)."""
     exacthead(session, "unit")

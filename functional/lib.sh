@@ -19,3 +19,26 @@ train() {
         "interpreters.gym=$EXACTHEAD_PYTHON_GYM" \
         "$@"
 }
+
+# verify RECIPE [KEY=VALUE ...]: verdicts of Gym's verifiers, in the gym worker alone.
+verify() {
+    local recipe=$1
+    shift
+    "$EXACTHEAD_PYTHON_GYM" -m posttrain.verify "$recipe" \
+        "run.dir=$EXACTHEAD_ITEM_FOLDER" \
+        "interpreters.gym=$EXACTHEAD_PYTHON_GYM" \
+        "$@"
+}
+
+# accept RECIPE [KEY=VALUE ...]: rollouts without training, in the generation and gym workers.
+accept() {
+    local recipe=$1
+    shift
+    "$EXACTHEAD_PYTHON_GENERATION" -m posttrain.accept "$recipe" \
+        "run.dir=$EXACTHEAD_ITEM_FOLDER" \
+        "run.seed=$EXACTHEAD_SEED" \
+        "cluster.temp_dir=$RAY_TMPDIR/ray" \
+        "interpreters.generation=$EXACTHEAD_PYTHON_GENERATION" \
+        "interpreters.gym=$EXACTHEAD_PYTHON_GYM" \
+        "$@"
+}

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from posttrain.disk import Lines, writing
-from posttrain.policy.advantages import global_advantages
+from posttrain.metrics.progress import progress
 from posttrain.refit.acknowledgement import check_acknowledgements, check_sampled_with
-from posttrain.refit.transport import withdraw
 from posttrain.rollout.collect import collect
 from posttrain.rollout.convert import accuracy
+from posttrain.starting import refit_request
+from posttrain.training import score, update
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from posttrain.checkpoint.keeper import Checkpoints
     from posttrain.config import Recipe
     from posttrain.data import Row
+    from posttrain.dataset import Prompts
     from posttrain.generation.group import GenerationGroup
     from posttrain.metrics.writer import MetricsWriter
     from posttrain.policy.group import PolicyGroup
     from posttrain.rollout.collect import Agent
     from posttrain.sample import Sample
     from posttrain.stages import Stages
-
-Metrics = dict[str, float | str]
-ADVANTAGES = {"reinforce_plus_plus": global_advantages}
+    from posttrain.training import Metrics
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class Controller:
         policy: the ranks.
         generation: the engines.
         agent: the Gym agent in front of the engines.
-        train_rows: what is rolled out and trained on.
+        prompts: what is rolled out and trained on, batch by batch.
         validation_rows: what is rolled out after the refit.
         stages: times and bounds each stage.
-        weights: path in shared memory through which the engines get the new weights.
+        checkpoints: where the run begins, and what it leaves to go on from.
     """
 
     recipe: Recipe
     policy: PolicyGroup
     generation: GenerationGroup
     agent: Agent
-    train_rows: Sequence[Row]
+    prompts: Prompts
     validation_rows: Sequence[Row]
     stages: Stages
-    weights: Path
+    checkpoints: Checkpoints
 
     def run(self, writer: MetricsWriter, samples_file: Path) -> None:
         """Take every step of the recipe, writing its metrics and samples as soon as it is done.
@@ -66,80 +66,117 @@ class Controller:
         whole = 2 * limits.train_s + limits.generate_s + limits.refit_s + limits.validate_s
         keeping = partial(writing, "samples", samples_file.parent)
         with keeping():
-            lines = Lines(samples_file)
+            lines = Lines(samples_file, grow=self.checkpoints.start.continues)
         with lines:
-            for step in range(1, self.recipe.run.steps + 1):
+            resumed = self._resume()
+            for step in range(self.checkpoints.start.step + 1, self.recipe.run.steps + 1):
                 with self.stages.stage("step", whole):
                     metrics, samples = self._step(step)
                 with keeping():
                     lines.append(*(json.dumps({"step": step, **asdict(it)}) for it in samples))
-                writer.write(step, metrics | self.stages.take_timings())
+                metrics = {**resumed, **metrics, **self.stages.take_timings()}
+                writer.write(step, metrics)
+                self.stages.say(progress(step, self.recipe.run.steps, metrics))
+                resumed = {}
+                if self.checkpoints.due(step):
+                    with self.stages.stage("checkpoint", limits.checkpoint_s):
+                        weights = str(metrics["policy/checksum_after_step"])
+                        self.checkpoints.save(step, weights, self.policy, self.prompts)
+
+    def _resume(self) -> Metrics:
+        """Have ranks, dataset and engines where the run goes on, if it does."""
+        start, limits = self.checkpoints.start, self.recipe.timeouts
+        if start.manifest is None:
+            return {}
+        with self.stages.stage("resume", limits.checkpoint_s + limits.refit_s):
+            self.checkpoints.restore(self.policy, self.prompts)
+            self.refit(start.step)
+        return {"checkpoint/resumed_step": start.step, "checkpoint/damaged": len(start.damaged)}
 
     def _step(self, step: int) -> tuple[Metrics, list[Sample]]:
         """Roll out, verify, update once, refit, validate; the step is also the weights' version."""
         limits = self.recipe.timeouts
         with self.stages.stage("generation", limits.generate_s):
+            # What validation left there would decide how the samples are computed, to the last bit.
+            self.generation.reset_prefix_caches()
             samples = collect(
                 self.agent,
-                self.train_rows,
+                self.prompts.take(),
                 self.recipe.rollouts.per_prompt,
                 seed=f"{self.recipe.run.seed}/train/{step}",
             )
-        metrics = self._train(samples)
+        # By the last refit; training checks that no other has come between.
+        samples = [replace(sample, weight_version=step - 1) for sample in samples]
+        metrics = self.train(samples)
+        metrics["data/passes"] = self.prompts.passes
         with self.stages.stage("refit", limits.refit_s):
-            metrics |= self._refit(step)
-        with self.stages.stage("validation", limits.validate_s):
-            # The same for each step, so that only the weights make a difference.
-            seed = f"{self.recipe.run.seed}/validation"
-            answers = collect(self.agent, self.validation_rows, seed=seed)
-            metrics["validation/accuracy"] = accuracy(answers)
+            metrics |= self.refit(step)
+        if validates(step, self.recipe.run.steps, self.recipe.data.validate_every):
+            with self.stages.stage("validation", limits.validate_s):
+                # The same for each step, so that only the weights make a difference.
+                seed = f"{self.recipe.run.seed}/validation"
+                answers = collect(self.agent, self.validation_rows, seed=seed)
+                metrics["validation/accuracy"] = accuracy(answers)
         return metrics, samples
 
-    def _train(self, samples: list[Sample]) -> Metrics:
-        limits, temperature = self.recipe.timeouts, self.recipe.generation.temperature
-        rewards = [sample.reward for sample in samples]
-        own = self.recipe.advantages
-        advantages = ADVANTAGES[own.kind](rewards, own.epsilon)
-        metrics = _spread("train/reward", rewards) | _spread("train/advantages", advantages)
+    def train(self, samples: list[Sample]) -> Metrics:
+        """Take one optimizer step on samples that the engines made with the policy's weights."""
+        limits, drawn_from = self.recipe.timeouts, self.recipe.generation.drawn_from
         with self.stages.stage("logprobs", limits.train_s):
-            served = self.generation.checksums()
-            # Colocated on accelerators: one of the two holds the memory. On a CPU there is nothing
-            # to hand over, and all four calls return at once.
-            self.generation.sleep()
-            self.policy.to_device()
-            checksum = self.policy.checksum()
-            check_sampled_with(served, checksum)
-            metrics["policy/checksum_before_step"] = checksum
-            metrics |= _by_worker("checksum_before_refit", served)
-            old_logprobs = self.policy.logprobs(samples, temperature)
+            served = self.generation.served()
+            if self._shares_memory:
+                self.generation.sleep()
+                self.policy.to_device()
+            checksum = self.policy.checksum_since_offer()
+            versions = [sample.weight_version for sample in samples]
+            metrics: Metrics = {
+                "policy/checksum_before_step": checksum,
+                "train/weight_version": check_sampled_with(served, checksum, versions),
+            }
+            checksums = [each.checksum for each in served.values()]
+            metrics |= _by_worker("checksum_before_refit", checksums)
+            scores = score(self.policy, self.recipe, samples, drawn_from)
         with self.stages.stage("training", limits.train_s):
-            trained = self.policy.train_step(samples, advantages, old_logprobs, temperature)
-            metrics |= {f"train/{name}": value for name, value in trained.items()}
+            metrics |= update(self.policy, self.recipe, samples, scores, drawn_from)
         return metrics
 
-    def _refit(self, version: int) -> Metrics:
+    def refit(self, version: int) -> Metrics:
         """Hand the policy's weights to every engine and prove that it serves exactly those."""
-        checksum = self.policy.checksum()
-        metrics: Metrics = {"policy/checksum_after_step": checksum}
-        names = self.policy.publish_state(self.weights)
-        self.policy.to_host()
-        self.generation.wake()
-        try:
-            metrics["refit/bytes"] = self.weights.stat().st_size
-            answers = self.generation.refit(self.weights, names, version)
-        finally:
-            withdraw(self.weights)
-        metrics["refit/generation_workers_updated"] = check_acknowledgements(
-            answers, self.generation.names, names, checksum, version
+        offer = self.policy.offer_weights(
+            refit_request(self.recipe, self.generation.receivers, version)
         )
-        metrics["refit/weight_version"] = version
-        return metrics | _by_worker("checksum_after_refit", self.generation.checksums())
+        if self._shares_memory:
+            self.policy.to_host()
+            self.generation.wake()
+        with self.policy.sending():
+            answers = self.generation.refit(offer)
+        updated = check_acknowledgements(
+            answers, self.generation.names, offer.names, offer.checksum, version
+        )
+        metrics: Metrics = {
+            "policy/checksum_after_step": offer.checksum,
+            "refit/transport": offer.request.transport,
+            "refit/bytes": offer.nbytes,
+            "refit/buffers": len(offer.buffers),
+            "refit/generation_workers_updated": updated,
+            "refit/weight_version": version,
+        }
+        return metrics | _by_worker("checksum_after_refit", [ack.checksum for ack in answers])
+
+    @property
+    def _shares_memory(self) -> bool:
+        """Whether one side at a time holds the memory: colocated, and on accelerators.
+
+        On a CPU there is nothing to hand over.
+        """
+        return self.recipe.generation.colocated and self.recipe.cluster.accelerators > 0
 
 
-def _by_worker(name: str, values: Mapping[str, str]) -> Metrics:
+def validates(step: int, steps: int, every: int) -> bool:
+    """Whether a step ends with a validation: the first, the last, and every ``every``-th do."""
+    return step in {1, steps} or step % every == 0
+
+
+def _by_worker(name: str, values: Sequence[str]) -> Metrics:
     """Metrics of all workers, which are in the order of their numbers."""
-    return {f"generation/{number}/{name}": value for number, value in enumerate(values.values())}
-
-
-def _spread(name: str, values: Sequence[float]) -> Metrics:
-    return {f"{name}/min": min(values), f"{name}/max": max(values), f"{name}/mean": fmean(values)}
+    return {f"generation/{number}/{name}": value for number, value in enumerate(values)}

@@ -34,6 +34,22 @@ def read_rows(path: Path) -> list[Row]:
             object with a non-empty `responses_create_params.input`, the texts `question` and
             `expected_answer`, and the agent's name in `agent_ref`.
     """
+    rows: list[Row] = []
+    for place, raw in read_objects(path):
+        _check(raw, place)
+        rows.append(Row(len(rows), raw))
+    return rows
+
+
+def read_objects(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read the JSON objects of the JSON-lines file at `path`, each with its place for errors.
+
+    Blank lines are no rows.
+
+    Raises:
+        DataError: the file is missing, unreadable or without a row; or a line is not one JSON
+            object, each key of which appears once.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -43,20 +59,17 @@ def read_rows(path: Path) -> list[Row]:
             todo="correct the dataset's path in the recipe",
         ) from error
     lines = content.split(b"\n")  # only a line feed ends a line of JSON lines
-    rows: list[Row] = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            place = f"dataset {path}, line {number}"
-            raw = _parse(line, place)
-            _check(raw, place)
-            rows.append(Row(len(rows), raw))
-    if not rows:
+    places = (
+        (f"dataset {path}, line {number}", line) for number, line in enumerate(lines, start=1)
+    )
+    objects = [(place, _parse(line, place)) for place, line in places if line.strip()]
+    if not objects:
         raise DataError(
             asked=f"dataset {path}",
             found=f"no rows ({len(content)} bytes)",
             todo="give at least one row, one JSON object a line",
         )
-    return rows
+    return objects
 
 
 def check_agent(rows: Sequence[Row], name: str) -> None:

@@ -32,20 +32,21 @@ def writing(what: str, folder: Path) -> Iterator[None]:
 
 
 class Lines:
-    """A new file that grows by whole lines; use it as a context manager.
+    """A file that grows by whole lines; use it as a context manager.
 
     What was appended is on the disk. What does not fit on the disk is taken back as a whole, so
     that the lines before it stay readable.
 
     Args:
-        path: must not exist yet.
+        path: must not exist yet, unless the lines that it has are to stay.
+        grow: whether they are.
 
     Raises:
         OSError: the file is there already, or cannot be made.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("xb", buffering=0)
+    def __init__(self, path: Path, *, grow: bool = False) -> None:
+        self._file = path.open("ab" if grow else "xb", buffering=0)
 
     def __enter__(self) -> Self:
         return self

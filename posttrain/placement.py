@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from posttrain.errors import RecipeError
 
 if TYPE_CHECKING:
+    from posttrain.config.acceptance import AcceptRecipe
     from posttrain.config.schema import Recipe
 
 # Two actors on one device take half of it each; Ray schedules with fractions, it enforces nothing.
@@ -70,11 +71,7 @@ def plan_devices(recipe: Recipe) -> Placement:
     """
     ranks, engines = recipe.policy.ranks, recipe.generation.workers
     parallel, colocated = recipe.generation.tensor_parallel, recipe.generation.colocated
-    resource, offered = (
-        ("GPU", recipe.cluster.accelerators)
-        if recipe.cluster.accelerators
-        else ("CPU", recipe.cluster.cpus)
-    )
+    resource, offered = _offered(recipe)
     needed = max(ranks, engines * parallel) if colocated else ranks + engines * parallel
     if needed > offered:
         key = "cluster.accelerators" if resource == "GPU" else "cluster.cpus"
@@ -88,7 +85,37 @@ def plan_devices(recipe: Recipe) -> Placement:
     fraction = _SHARED if colocated else 1.0
     first = 0 if colocated else ranks
     policy = [Seat(f"policy/{rank}", (rank,), fraction) for rank in range(ranks)]
-    generation = [
+    return Placement(resource, needed, (*policy, *_engines(engines, parallel, first, fraction)))
+
+
+def plan_engines(recipe: AcceptRecipe) -> Placement:
+    """Place engines that no policy is trained beside.
+
+    Raises:
+        RecipeError: when they need more devices than ``cluster`` has, with the arithmetic.
+    """
+    engines, parallel = recipe.generation.workers, recipe.generation.tensor_parallel
+    resource, offered = _offered(recipe)
+    needed = engines * parallel
+    if needed > offered:
+        key = "cluster.accelerators" if resource == "GPU" else "cluster.cpus"
+        raise RecipeError(
+            f"place {engines} generation {_plural(engines, 'worker')}",
+            f"{_workers(recipe)} = {_devices(resource, needed)}, {key} is {offered}",
+            "ask for fewer generation.workers or generation.tensor_parallel,"
+            f" or raise {key} if the runner has more",
+        )
+    return Placement(resource, needed, tuple(_engines(engines, parallel, 0, 1.0)))
+
+
+def _offered(recipe: Recipe | AcceptRecipe) -> tuple[str, int]:
+    if recipe.cluster.accelerators:
+        return "GPU", recipe.cluster.accelerators
+    return "CPU", recipe.cluster.cpus
+
+
+def _engines(engines: int, parallel: int, first: int, fraction: float) -> list[Seat]:
+    return [
         Seat(
             f"generation/{worker}",
             tuple(range(first + worker * parallel, first + (worker + 1) * parallel)),
@@ -96,10 +123,23 @@ def plan_devices(recipe: Recipe) -> Placement:
         )
         for worker in range(engines)
     ]
-    return Placement(resource, needed, (*policy, *generation))
 
 
-def check_machine(recipe: Recipe, cpus: int, accelerators: int) -> None:
+def check_transport(recipe: Recipe) -> None:
+    """Check that weights can get from where the policy is to where generation is.
+
+    Raises:
+        RecipeError: the recipe's transport does not reach that far.
+    """
+    if recipe.refit.transport == "shared_memory" and not recipe.generation.colocated:
+        raise RecipeError(
+            "refit.transport shared_memory with generation.colocated false",
+            "a separate engine may run on another machine, where this one's memory is not",
+            "use refit.transport broadcast, or http where nothing else gets through",
+        )
+
+
+def check_machine(recipe: Recipe | AcceptRecipe, cpus: int, accelerators: int) -> None:
     """Check that the runner has what the recipe's ``cluster`` asks for.
 
     Args:
@@ -129,13 +169,17 @@ def check_machine(recipe: Recipe, cpus: int, accelerators: int) -> None:
 
 def _arithmetic(recipe: Recipe) -> str:
     ranks = f"{recipe.policy.ranks} policy {_plural(recipe.policy.ranks, 'rank')}"
-    engines = (
-        f"{recipe.generation.workers} generation {_plural(recipe.generation.workers, 'worker')}"
-        f" x {recipe.generation.tensor_parallel} tensor parallel"
-    )
+    engines = _workers(recipe)
     if recipe.generation.colocated:
         return f"colocated, the larger of {ranks} and {engines}"
     return f"{ranks} + {engines}"
+
+
+def _workers(recipe: Recipe | AcceptRecipe) -> str:
+    return (
+        f"{recipe.generation.workers} generation {_plural(recipe.generation.workers, 'worker')}"
+        f" x {recipe.generation.tensor_parallel} tensor parallel"
+    )
 
 
 def _devices(resource: str, count: int) -> str:

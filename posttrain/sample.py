@@ -17,6 +17,8 @@ class Sample:
         reward: the verifier's verdict.
         truncated: whether generation ended at its length limit.
         text: the completion as text, for people.
+        weight_version: of the weights that generated it; None where nobody has said so, and then
+            nothing is trained on it.
     """
 
     row: int
@@ -26,6 +28,7 @@ class Sample:
     reward: float
     truncated: bool
     text: str = ""
+    weight_version: int | None = None
 
     def __post_init__(self) -> None:
         if not self.prompt_ids or not self.completion_ids:

@@ -74,7 +74,7 @@ class Stages:
         """
         find(f"timing/{name}")
         stage = _Stage(name, deadline_s, time.monotonic())
-        self._say(f"{name}: starts, deadline {deadline_s:g} s")
+        self.say(f"{name}: starts, deadline {deadline_s:g} s")
         watch = self._alarm if _in_main_thread() else self._watcher
         ending = "failed"
         try:
@@ -94,7 +94,7 @@ class Stages:
             took = time.monotonic() - stage.started
             with self._lock:
                 self._seconds[name] = self._seconds.get(name, 0.0) + took
-            self._say(f"{name}: {ending} after {took:.2f} s")
+            self.say(f"{name}: {ending} after {took:.2f} s")
 
     def take_timings(self) -> dict[str, float]:
         """Seconds of the stages that ended since the last call, as metrics; repeats add up."""
@@ -152,12 +152,13 @@ class Stages:
 
     def _overrun(self, stage: _Stage) -> None:
         stage.rung = True
-        self._say(f"{stage.name}: over its deadline of {stage.limit_s:g} s; stacks of all threads:")
+        self.say(f"{stage.name}: over its deadline of {stage.limit_s:g} s; stacks of all threads:")
         faulthandler.dump_traceback(file=self._stream, all_threads=True)
         if self._on_overrun is not None:
             self._on_overrun()
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Write one line with the time since the start."""
         self._stream.write(f"[{time.monotonic() - self._begun:7.2f} s] {text}\n")
         self._stream.flush()
 

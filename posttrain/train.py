@@ -6,60 +6,54 @@ the time; the engines' ports are chosen first, so that Gym need not wait for the
 
 from __future__ import annotations
 
-import argparse
 import os
-import shutil
-import signal
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
-from posttrain.config import explain, load_recipe
+from posttrain.checkpoint.keeper import plan_checkpoints
+from posttrain.command import command
+from posttrain.config import Recipe, explain
 from posttrain.data import check_agent, read_rows
+from posttrain.dataset import Prompts
+from posttrain.devices import accelerators
 from posttrain.disk import writing
-from posttrain.errors import RecipeError, StackError
+from posttrain.errors import RecipeError
 from posttrain.generation.port import bind
 from posttrain.interpreters import check_interpreters
 from posttrain.model.revision import resolve_model
-from posttrain.placement import check_machine, plan_devices
+from posttrain.placement import check_machine, check_transport, plan_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posttrain.config import Recipe
+    from posttrain.checkpoint.keeper import Checkpoints
+    from posttrain.config import Loaded
     from posttrain.data import Row
     from posttrain.placement import Placement
-
-# How long a process may take to answer a health check before it is said to be silent.
-HEALTH_S = 2.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the recipe, or explain it; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="posttrain.train", description=__doc__)
-    parser.add_argument("recipe", type=Path)
-    parser.add_argument("overrides", nargs="*", metavar="key=value")
-    parser.add_argument("--explain", action="store_true", help="print each value's origin and end")
-    arguments = parser.parse_args(argv)
-    try:
-        loaded = load_recipe(arguments.recipe, arguments.overrides)
-        if arguments.explain:
-            sys.stdout.write(explain(loaded))
-            return 0
-        checked = check(loaded.recipe)
-        # A run that is told to end leaves by the same way as one that fails: through its clean-up.
-        signal.signal(signal.SIGTERM, _leave)
-        train(checked, explain(loaded))
-    except StackError as error:
-        sys.stderr.write(f"posttrain: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("posttrain: interrupted\n")
-        return 128 + signal.SIGINT
-    return 0
+    return command("train", __doc__, Recipe, run, argv)
+
+
+def run(loaded: Loaded[Recipe]) -> None:
+    """Check the recipe, then take the steps that are left of it.
+
+    Raises:
+        StackError: the recipe cannot work, or whatever made a step not a proven one.
+    """
+    checked = check(loaded.recipe)
+    start = checked.checkpoints.start
+    for line in start.sentences():
+        sys.stderr.write(f"posttrain: {line}\n")
+    if start.step >= loaded.recipe.run.steps:
+        sys.stderr.write("posttrain: every step of run.steps is taken; nothing to do\n")
+        return
+    train(checked, explain(loaded))
 
 
 @dataclass(frozen=True)
@@ -69,9 +63,10 @@ class Checked:
     recipe: Recipe
     placement: Placement
     model: Path
-    train_rows: list[Row]
+    prompts: Prompts
     validation_rows: list[Row]
     run_dir: Path
+    checkpoints: Checkpoints
 
 
 def check(recipe: Recipe) -> Checked:
@@ -88,17 +83,27 @@ def check(recipe: Recipe) -> Checked:
             f" cluster.accelerators {recipe.cluster.accelerators}",
             "use tensor_parallel 1 and more workers; several ranks an engine work on CPUs",
         )
-    check_machine(recipe, len(os.sched_getaffinity(0)), _accelerators())
+    check_transport(recipe)
+    check_machine(recipe, len(os.sched_getaffinity(0)), accelerators())
+    rows = read_rows(Path(recipe.data.train))
     checked = Checked(
         recipe=recipe,
         placement=plan_devices(recipe),
         model=resolve_model(recipe.model.path, recipe.model.revision),
-        train_rows=read_rows(Path(recipe.data.train)),
+        prompts=Prompts(
+            rows,
+            recipe.data.prompts_per_step,
+            shuffle=recipe.data.shuffle,
+            seed=recipe.run.seed,
+            epochs=recipe.data.epochs,
+        ),
         validation_rows=read_rows(Path(recipe.data.validation)),
         run_dir=Path(recipe.run.dir).resolve(),
+        checkpoints=plan_checkpoints(recipe, rows),
     )
-    for rows in (checked.train_rows, checked.validation_rows):
-        check_agent(rows, recipe.environment.agent)
+    checked.prompts.check_steps(recipe.run.steps)
+    for each in (rows, checked.validation_rows):
+        check_agent(each, recipe.environment.agent)
     for port in recipe.generation.ports:
         # Only looked at; whoever binds it later must still say when it is taken by then.
         bind(port).close()
@@ -125,8 +130,8 @@ def train(checked: Checked, explained: str) -> None:
     from posttrain.generation.group import GenerationGroup
     from posttrain.metrics.writer import MetricsWriter
     from posttrain.policy.group import PolicyGroup
-    from posttrain.refit.transport import run_folder
     from posttrain.rollout.collect import Agent
+    from posttrain.serving import Serving
     from posttrain.stacks import register_stack_dump, request_stack_dumps
     from posttrain.stages import Stages
     from posttrain.starting import engine_settings, gym_config, policy_options, seats
@@ -136,7 +141,8 @@ def train(checked: Checked, explained: str) -> None:
     limits = recipe.timeouts
     stages = Stages(sys.stderr, on_overrun=request_stack_dumps)
     with ExitStack() as running:
-        writer = running.enter_context(MetricsWriter(run_dir))
+        after = running.enter_context(checked.checkpoints.opened(run_dir))
+        writer = running.enter_context(MetricsWriter(run_dir, after=after))
         with writing("recipe.yaml", run_dir):
             (run_dir / "recipe.yaml").write_text(explained, encoding="utf-8")
         settings = engine_settings(recipe, checked.model)
@@ -172,7 +178,7 @@ def train(checked: Checked, explained: str) -> None:
                 policy_options(recipe, checked.model),
                 python=Path(recipe.interpreters.policy),
                 placements=seats(placement, "policy", bundles),
-                call_timeout_s=limits.train_s,
+                call_timeout_s=max(limits.train_s, limits.checkpoint_s),
             )
             running.callback(policy.shutdown)
             with stages.stage("start_gym", limits.start_s):
@@ -182,16 +188,7 @@ def train(checked: Checked, explained: str) -> None:
             with stages.stage("start_generation", limits.start_s):
                 generation.wait_ready(limits.start_s)
 
-        def watch() -> None:
-            gym.check()
-            generation.check()
-
-        def silent() -> list[str]:
-            request_stack_dumps()
-            return [*generation.silent(HEALTH_S), *gym.silent(HEALTH_S)]
-
-        folder = run_folder(f"posttrain-{os.getpid()}")
-        running.callback(partial(shutil.rmtree, folder, ignore_errors=True))
+        serving = Serving(gym, generation)
         controller = Controller(
             recipe=recipe,
             policy=policy,
@@ -201,27 +198,15 @@ def train(checked: Checked, explained: str) -> None:
                 name=recipe.environment.agent,
                 deadline_s=limits.call_s,
                 concurrency=recipe.rollouts.concurrency,
-                watch=watch,
-                silent=silent,
+                watch=serving.watch,
+                silent=serving.silent,
             ),
-            train_rows=checked.train_rows,
+            prompts=checked.prompts,
             validation_rows=checked.validation_rows,
             stages=stages,
-            weights=folder / "weights.safetensors",
+            checkpoints=checked.checkpoints,
         )
         controller.run(writer, run_dir / "samples.jsonl")
-
-
-def _accelerators() -> int:
-    """CUDA devices that this process may use, without importing torch."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([device for device in visible.split(",") if device.strip()])
-    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
-
-
-def _leave(number: int, _frame: Any) -> NoReturn:
-    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

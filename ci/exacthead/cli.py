@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
@@ -53,8 +53,17 @@ def _end(words: str, code: int) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says how an option gets a value that looks like an option itself."""
+
+    def error(self, message: str) -> NoReturn:
+        if message == "argument --pytest: expected one argument":
+            message += "; one that begins with a dash needs a `=`: --pytest=--lf"
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="exacthead", description=__doc__, allow_abbrev=False)
+    parser = _Parser(prog="exacthead", description=__doc__, allow_abbrev=False)
     subparsers = parser.add_subparsers(dest="command", required=True)
 
     def command(name: str, function: str, words: str) -> argparse.ArgumentParser:
@@ -78,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     unit.add_argument("-j", "--processes", metavar="N", type=int, help="pytest processes at once")
     unit.add_argument("--retries", metavar="N", type=int, default=0, help="at most 2, fresh each")
     unit.add_argument("--strict", action="store_true", help="what is skipped is red")
-    unit.add_argument("--pytest", metavar="ARGS", action="append", default=[], help="for pytest")
+    unit.add_argument(
+        "--pytest", metavar="ARGS", action="append", default=[], help="for pytest: --pytest=--lf"
+    )
     unit.add_argument("--no-cov", dest="coverage", action="store_false", help="measure nothing")
     unit.add_argument(
         "--changed-since", metavar="REV", default="", help="only what changes since can reach"

@@ -11,6 +11,7 @@ from exacthead import machine
 from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
+from exacthead.judgement import judgement
 from exacthead.plan import leg_items, make_plan, worker_names
 from exacthead.session import Session
 
@@ -61,15 +62,17 @@ def _run(
     names = worker_names(items)
     check_machine(harness, names, arguments.flavour, store)
     specs = resolve_all(harness, names, arguments.flavour)
+    head, runs = read_head(harness.root), harness.root / "runs"
+    known = judgement(harness.root, runs, runner, head)
     plan = make_plan(
-        read_head(harness.root),
+        head,
         items,
         specs,
         runner=runner,
         flavour=arguments.flavour,
         invocation=invocation(),
     )
-    return Session(harness, plan, specs, store, console, harness.root / "runs").run()
+    return Session(harness, plan, specs, store, console, runs, known).run()
 
 
 def invocation() -> str:

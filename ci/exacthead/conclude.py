@@ -6,66 +6,51 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exacthead import junit
 from exacthead.contracts import junit as contract_junit
 from exacthead.contracts import series
 from exacthead.contracts.evaluate import evaluate, not_run, write_json
 from exacthead.contracts.load import load
 from exacthead.contracts.table import markdown_table
 from exacthead.junit import Case
-from exacthead.runs.execute import plain_result
 from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
+    from exacthead.ended import Ended
     from exacthead.judgement import Judgement
     from exacthead.junit import Totals
-    from exacthead.plan import Item
-    from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
 
 
-def conclude(
-    item: Item,
-    request: ItemRequest,
-    outcome: ItemOutcome,
-    properties: Mapping[str, str],
-    judgement: Judgement,
-) -> ItemResult:
+def conclude(ended: Ended, judgement: Judgement) -> ItemResult:
     """The item's result, with its JUnit file written whatever happened.
 
     Args:
-        item: what was planned.
-        request: what was asked of this machine.
-        outcome: how its process ended, or that it never started.
-        properties: what the JUnit file says of how its results came about.
+        ended: the item and how it ended.
         judgement: what is known of faults beforehand.
     """
-    if item.kind == "leg":
-        return _leg(item, request, outcome, properties, judgement)
+    if ended.item.kind == "leg":
+        return _leg(ended, judgement)
     # With all that reads coverage; a job can do without.
     from exacthead.conclude_suite import conclude_suite
 
-    return conclude_suite(item, request, outcome, properties, judgement)
+    return conclude_suite(ended, judgement)
 
 
 def counts(totals: Totals) -> str:
-    """Test cases in the words that dashboards look for: ``3 passed, 0 failed, 1 skipped``."""
+    """Test cases in the words that dashboards look for: ``3 passed, 0 failed, 1 skipped``.
+
+    Known faults follow, where there are any: ``, 1 quarantined``.
+    """
     failed = totals.failures + totals.errors
     passed = totals.tests - failed - totals.skipped
-    return f"{passed} passed, {failed} failed, {totals.skipped} skipped"
+    known = f", {totals.quarantined} quarantined" if totals.quarantined else ""
+    return f"{passed} passed, {failed} failed, {totals.skipped - totals.quarantined} skipped{known}"
 
 
-def _leg(
-    item: Item,
-    request: ItemRequest,
-    outcome: ItemOutcome,
-    properties: Mapping[str, str],
-    judgement: Judgement,
-) -> ItemResult:
-    script = outcome.verdict
+def _leg(ended: Ended, judgement: Judgement) -> ItemResult:
+    item, request, script = ended.item, ended.request, ended.outcome.verdict
     contract = load(request.cwd / item.contract)
     if script.kind in {Kind.NOT_RUN, Kind.INTERRUPTED}:
         checked = not_run(contract, script.reason)
@@ -76,22 +61,20 @@ def _leg(
         checked = evaluate(contract, request.folder.metrics, reason_if_missing=reason)
     write_json(checked, request.folder.contract)
     result = judgement.leg(
-        plain_result(request, outcome).model_copy(
-            update={
-                "verdict": checked.verdict if script.kind is Kind.PASSED else script,
-                "details": (markdown_table(checked),),
-                "stages": stages(request.folder.metrics),
-            }
+        ended.result(
+            verdict=checked.verdict if script.kind is Kind.PASSED else script,
+            details=(markdown_table(checked),),
+            stages=stages(request.folder.metrics),
         )
     )
     # The script's own end is a case too: a red script with a green contract must show as red.
     cases = [
-        Case(item.id, "the script", outcome.seconds, script),
+        Case(item.id, "the script", ended.outcome.seconds, script),
         *contract_junit.cases(checked, item.id),
     ]
     if result.verdict.kind is Kind.QUARANTINED:
         cases = [_quarantined(case, result.verdict) for case in cases]
-    junit.write_cases(request.folder.junit, item.id, cases, properties)
+    ended.write_cases(cases)
     return result
 
 

@@ -8,48 +8,41 @@ from exacthead import junit
 from exacthead.cover.item import combine_item
 from exacthead.errors import HarnessError
 from exacthead.junit import Case
-from exacthead.runs.execute import plain_result
+from exacthead.runs.render import block
+from exacthead.units.death import last_bytes
 from exacthead.units.read import read_results
 from exacthead.units.result import Attempt, Cause, TestResult
 from exacthead.units.verdict import details, shard_verdict
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from exacthead.ended import Ended
     from exacthead.judgement import Judgement
-    from exacthead.plan import Item
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
     from exacthead.verdict import Verdict
 
 
-def conclude_suite(
-    item: Item,
-    request: ItemRequest,
-    outcome: ItemOutcome,
-    properties: Mapping[str, str],
-    judgement: Judgement,
-) -> ItemResult:
+def conclude_suite(ended: Ended, judgement: Judgement) -> ItemResult:
     """The result of a suite's item, with its JUnit file: each planned test has a case there.
 
     Args:
-        item: what was planned.
-        request: what was asked of this machine.
-        outcome: how the driver ended, or that it never started.
-        properties: what the JUnit file says of how its results came about.
+        ended: the item, and how its driver ended or that it never started.
         judgement: what is known of faults beforehand.
 
     Raises:
         HarnessError: the item's folder cannot be written to.
     """
+    item, request, outcome = ended.item, ended.request, ended.outcome
     if item.shard is None or item.settled:
-        case = Case(item.id, "the suite", None, outcome.verdict)
-        junit.write_cases(request.folder.junit, item.id, [case], properties)
-        return plain_result(request, outcome)
-    ended = outcome.verdict.kind
-    unfinished = "" if ended in {Kind.PASSED, Kind.FAILED} else str(outcome.verdict)
-    reading = read_results(request.folder.path, item.shard.nodeids, unfinished)
+        log = last_bytes(request.folder.log)
+        ended.write_cases([Case(item.id, "the suite", None, outcome.verdict, message=log)])
+        return ended.result(details=(block(log),) if log else ())
+    whole = outcome.verdict.kind in {Kind.PASSED, Kind.FAILED}
+    unfinished = "" if whole else str(outcome.verdict)
+    # By a signal of its own, as a test may send one to its parent.
+    killed = outcome.verdict.kind is Kind.CRASHED and (outcome.returncode or 0) < 0
+    reading = read_results(request.folder.path, item.shard.nodeids, unfinished, killed=killed)
     results = judgement.tests(reading.results)
     faults = (*reading.faults, *item.shard.faults)
     verdict = shard_verdict(results, faults, outcome, may_skip=item.shard.may_skip)
@@ -57,14 +50,12 @@ def conclude_suite(
     if not verdict.green and all(result.verdict.green for result in results):
         # No test is to blame (a crash at the end, a leftover), and yet the file must be red.
         cases = (*results, TestResult(item.id, (_attempt(outcome, verdict),), verdict))
-    junit.write_results(request.folder.junit, item.id, cases, properties, outcome.seconds)
+    junit.write_results(request.folder.junit, item.id, cases, ended.properties, outcome.seconds)
     notes = _coverage(request, unfinished) if item.measured else ()
-    return plain_result(request, outcome).model_copy(
-        update={
-            "verdict": verdict,
-            "details": (details(results),),
-            "notes": (*outcome.notes, *reading.notes, *notes),
-        }
+    return ended.result(
+        verdict=verdict,
+        details=(details(results),),
+        notes=(*outcome.notes, *reading.notes, *notes),
     )
 
 

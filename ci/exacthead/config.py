@@ -79,7 +79,34 @@ class Worker(Table):
     provided: str | None = None
 
 
-class Suite(Table):
+class Resources(Table):
+    """What an item asks of the machine; memory in GB of 10^9 bytes."""
+
+    cpus: int = 1
+    memory_gb: float = 1.0
+    accelerators: int = 0
+
+
+class Runner(Table):
+    """A machine's resources."""
+
+    cpus: int
+    memory_gb: float
+    accelerators: int = 0
+
+    def short_of(self, asked: Resources, has: str = "there are") -> list[str]:
+        """Each resource that is less here than what is asked for, with both numbers."""
+        resources = (
+            ("cpus", asked.cpus, self.cpus),
+            ("memory in GB", asked.memory_gb, self.memory_gb),
+            ("accelerators", asked.accelerators, self.accelerators),
+        )
+        return [
+            f"{what}: asks {wish:g}, {has} {own:g}" for what, wish, own in resources if wish > own
+        ]
+
+
+class Suite(Resources):
     """A set of unit tests with the worker they need. Times in seconds, memory in GB.
 
     ``markers`` is pytest's ``-m`` expression; ``arguments`` are further arguments of pytest.
@@ -99,9 +126,6 @@ class Suite(Table):
     roles: dict[str, str] = Field(default_factory=dict)
     requires: tuple[str, ...] = ()
     level: Level = "L0"
-    cpus: int = 1
-    memory_gb: float = 1.0
-    accelerators: int = 0
     on_request: bool = False
     timeout_s: float = Field(default=600.0, gt=0)
     test_timeout_s: float = Field(default=120.0, gt=0)
@@ -143,25 +167,14 @@ class Leg(Table):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
-class Job(Table):
+class Job(Resources):
     """A functional script with its contract, needs and legs. Times in seconds, memory in GB."""
 
     script: str
     contract: str
     level: Level
     timeout_s: float
-    cpus: int = 1
-    memory_gb: float = 1.0
-    accelerators: int = 0
     legs: dict[str, Leg]
-
-
-class Runner(Table):
-    """A machine's resources."""
-
-    cpus: int
-    memory_gb: float
-    accelerators: int = 0
 
 
 class Ci(Table):
@@ -170,11 +183,21 @@ class Ci(Table):
     sessions: tuple[str, ...] = ()
 
 
+class Lint(Table):
+    """The static checks. ``worker`` has ruff, mypy, shellcheck and shfmt in it.
+
+    Without it only those checks run that need no tools: locks, known failures.
+    """
+
+    worker: str | None = None
+
+
 class Harness(Table):
     """The whole file, plus where it was read from."""
 
     project: Project
     ci: Ci = Ci()
+    lint: Lint = Lint()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     workers: dict[str, Worker]
     suites: dict[str, Suite] = Field(default_factory=dict)
@@ -225,9 +248,7 @@ def load(root: Path) -> Harness:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise HarnessError(
-            f"read {path}", "no such file", "run inside a repository that has one"
-        ) from None
+        raise HarnessError(f"read {path}", "no such file", _elsewhere(root)) from None
     except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"read {path}", str(error), "mend the TOML syntax there") from error
     try:
@@ -237,6 +258,14 @@ def load(root: Path) -> Harness:
         raise HarnessError(f"a valid {path}", f"\n    {problems}", "mend these keys") from error
     _check_references(harness, path)
     return harness
+
+
+def _elsewhere(folder: Path) -> str:
+    """What to do in a folder that is no root."""
+    for root in folder.absolute().parents:
+        if (root / "ci" / "harness.toml").is_file():
+            return f"run it at the repository's root, which is {root}"
+    return "run it at the root of a repository that has one"
 
 
 def _problem(detail: Any) -> str:
@@ -252,6 +281,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
     models: dict[tuple[str, ...], type[Table]] = {
         ("project",): Project,
         ("ci",): Ci,
+        ("lint",): Lint,
         ("coverage",): Coverage,
         ("workers",): Worker,
         ("suites",): Suite,
@@ -274,7 +304,7 @@ def _check_references(harness: Harness, path: Path) -> None:
             for group in worker.groups
             if group not in harness.groups
         ]
-    used = []
+    used = [("lint.worker", harness.lint.worker)] if harness.lint.worker else []
     for name, suite in harness.suites.items():
         used += [(f"suites.{name}.worker", suite.worker)]
         used += [(f"suites.{name}.roles.{role}", worker) for role, worker in suite.roles.items()]

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+# Up to so many names are all said; of more, so few.
+_MANY, _FEW = 20, 5
+
 
 class HarnessError(Exception):
     """A failure that a person can act on.
@@ -25,11 +28,17 @@ class HarnessError(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Say which known name is meant, for the end of a sentence about an unknown one."""
+    """Say which known name is meant, for the end of a sentence about an unknown one.
+
+    Where none is close and there are many, only the least unlike ones are said.
+    """
     import difflib
 
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
+    if len(names) > _MANY:
+        few = difflib.get_close_matches(name, names, n=_FEW, cutoff=0.0)
+        return f"the nearest of {len(names)}: {', '.join(few)}"
     return f"known: {', '.join(names)}" if names else "nothing is declared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from exacthead.git import merge_base
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
-    from exacthead.plan import Plan
+    from exacthead.head import Head
     from exacthead.runs.result import ItemResult
     from exacthead.triage.known import Known
     from exacthead.units.result import TestResult
@@ -79,14 +80,17 @@ class Judgement:
         return lines(joined([*self._parts, own]))
 
 
-def judgement(root: Path, runs: Path, plan: Plan, today: date, base: str = "") -> Judgement:
+def judgement(root: Path, runs: Path, runner: str, head: Head, base: str = "") -> Judgement:
     """What is known in the checkout at ``root``, with the runs in ``runs`` as its history.
+
+    To be read before anything runs: a file that is wrong is then refused at no cost, and no test
+    can write what is known of itself.
 
     Args:
         root: the checkout.
         runs: the folder of all runs.
-        plan: what is judged.
-        today: the day on which known failures must hold.
+        runner: the kind of the runner.
+        head: what is judged.
         base: the revision whose merge base the faults are compared with; empty for none. Where
             that is the clean head itself there is nothing to compare.
 
@@ -94,6 +98,7 @@ def judgement(root: Path, runs: Path, plan: Plan, today: date, base: str = "") -
         HarnessError: the known failures are not valid, or there is no such base.
     """
     commit = merge_base(root, base) if base else ""
-    if commit == plan.head.commit and not plan.head.dirty:
+    if commit == head.commit and not head.dirty:
         commit = ""
-    return Judgement(load_known(root), plan.runner, today, History(runs), commit)
+    today = datetime.now(tz=UTC).date()
+    return Judgement(load_known(root), runner, today, History(runs), commit)

@@ -31,18 +31,33 @@ class Finding:
     output: str
 
 
-def lint(
-    harness: Harness, bin_folder: Path, *, fix: bool, say: Callable[[str], None]
-) -> list[Finding]:
-    """Run every check, also after one has failed, and return those that found something.
+def check_declared(harness: Harness, *, say: Callable[[str], None]) -> list[Finding]:
+    """Run the checks that need no tools, all of them, and return those that found something.
 
     Args:
         harness: the repository's declarations.
+        say: called with one line a check.
+    """
+    checks = {
+        "locks": list(map(str, check_locks(harness))),
+        "known failures": check_known(harness.root, harness, datetime.now(tz=UTC).date()),
+    }
+    for name, wrong in checks.items():
+        say(f"{name}: {'FAILED' if wrong else 'ok'}")
+    return [Finding(name, "\n".join(wrong)) for name, wrong in checks.items() if wrong]
+
+
+def check_sources(
+    root: Path, bin_folder: Path, *, fix: bool, say: Callable[[str], None]
+) -> list[Finding]:
+    """Run every tool, also after one has failed, and return those that found something.
+
+    Args:
+        root: of the checkout.
         bin_folder: the ``bin`` folder of the worker that carries the tools.
         fix: let ruff and shfmt mend what is safe before they check.
         say: called with one line a check.
     """
-    root = harness.root
     scripts = shell_scripts(root)
     if fix:
         _run(root, bin_folder, ("ruff", "check", "--fix", "--quiet", "."))
@@ -63,14 +78,6 @@ def lint(
         say(f"{name}: {'ok' if output is None else 'FAILED'}")
         if output is not None:
             findings.append(Finding(name, output))
-    stale = check_locks(harness)
-    say(f"locks: {'FAILED' if stale else 'ok'}")
-    if stale:
-        findings.append(Finding("locks", "\n".join(map(str, stale))))
-    wrong = check_known(root, harness, datetime.now(tz=UTC).date())
-    say(f"known failures: {'FAILED' if wrong else 'ok'}")
-    if wrong:
-        findings.append(Finding("known failures", "\n".join(wrong)))
     return findings
 
 
@@ -92,7 +99,9 @@ def _is_shell(path: Path) -> bool:
 
 
 def _run(root: Path, bin_folder: Path, command: tuple[str, ...]) -> str | None:
-    """None when the tool is content, else all it printed."""
+    """None when the tool is content, else all it printed, or that there is none."""
+    if not (bin_folder / command[0]).exists():
+        return f"no {command[0]} in {bin_folder}; add it to the requirements of the lint's worker\n"
     done = subprocess.run(
         [str(bin_folder / command[0]), *command[1:]],
         cwd=root,

@@ -116,16 +116,7 @@ def check_runner(job_name: str, job: Job, runner_name: str, runner: Runner) -> N
     Raises:
         HarnessError: naming each resource that falls short.
     """
-    short = [
-        f"{what}: asks {asked:g}, {runner_name} has {has:g}"
-        for what, asked, has in (
-            ("cpus", job.cpus, runner.cpus),
-            ("memory in GB", job.memory_gb, runner.memory_gb),
-            ("accelerators", job.accelerators, runner.accelerators),
-        )
-        if asked > has
-    ]
-    if short:
+    if short := runner.short_of(job, f"{runner_name} has"):
         raise HarnessError(
             f"run job {job_name!r} on runner {runner_name!r}",
             "; ".join(short),

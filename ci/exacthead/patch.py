@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from exacthead.changes import Changes, difference, look, stage, toplevel, update
 from exacthead.errors import HarnessError
 from exacthead.git import scratch
-from exacthead.runs.files import write_json
+from exacthead.runs.files import read_json, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,18 +81,16 @@ def read_kept(folder: Path) -> Kept | None:
     path = folder / STATE
     if not path.exists():
         return None
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        note, converted = str(data.pop("note")), dict(data.pop("converted"))
-        changes = Changes(**{**data, "untold": tuple(data["untold"])})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HarnessError(
-            f"read {path}", f"{type(error).__name__}: {error}", "name the folder of a whole run"
-        ) from error
+    changes, note, converted = read_json(path, _state, "name the folder of a whole run")
     patch = folder / CHANGES
     if changes.files and not note and not patch.exists():
         note = f"{patch} is gone"
     return Kept(changes, patch if patch.exists() else None, note, converted)
+
+
+def _state(data: dict[str, Any]) -> tuple[Changes, str, dict[str, str]]:
+    note, converted = str(data.pop("note")), dict(data.pop("converted"))
+    return Changes(**{**data, "untold": tuple(data["untold"])}), note, converted
 
 
 def put_back(tree: Path, kept: Kept) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
+from exacthead.runs.files import read_json
 from exacthead.units.shard import Shard, read_shard
 from exacthead.verdict import Kind, Verdict
 
@@ -115,19 +116,8 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read a plan.json; a digest that does not match its content is an error."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        digest = str(data.pop("digest"))
-        items = tuple(_read_item(item) for item in data.pop("items"))
-        plan = Plan(
-            **{**data, "head": Head(**data["head"]), "items": items, "notes": tuple(data["notes"])}
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HarnessError(
-            f"the plan {path}",
-            f"not one of this harness: {type(error).__name__}: {error}",
-            "name a folder that a run of this harness has written",
-        ) from error
+    todo = "name a folder that a run of this harness has written"
+    plan, digest = read_json(path, _plan, todo, "the plan")
     if plan.digest != digest:
         raise HarnessError(
             f"the plan {path}",
@@ -135,6 +125,14 @@ def read_plan(path: Path) -> Plan:
             "it was changed after the run; plan again",
         )
     return plan
+
+
+def _plan(data: dict[str, Any]) -> tuple[Plan, str]:
+    """A plan, and the digest that it had when it was written."""
+    digest = str(data.pop("digest"))
+    items = tuple(_read_item(item) for item in data.pop("items"))
+    head, notes = Head(**data["head"]), tuple(data["notes"])
+    return Plan(**{**data, "head": head, "items": items, "notes": notes}), digest
 
 
 def _read_item(data: dict[str, Any]) -> Item:
@@ -243,6 +241,11 @@ def _check_environment(item: Item, specs: Mapping[str, Spec]) -> None:
                     f"{name} is {before!r} in worker {other!r}, {value!r} in worker {worker!r}",
                     "set it in the leg's own environment, or make the workers agree",
                 )
+
+
+def seeded(variables: Mapping[str, str], seed: int = SEED) -> dict[str, str]:
+    """Variables of an item's processes, with those that tell its seed."""
+    return {**variables, "EXACTHEAD_SEED": str(seed), "PYTHONHASHSEED": str(seed)}
 
 
 def python_variable(role: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import exacthead
 from exacthead.config import OWN_ROLE
-from exacthead.plan import python_variable
+from exacthead.plan import python_variable, seeded
 from exacthead.runs.files import write_json
 from exacthead.runs.item import ItemRequest
 from exacthead.units.order import ShardOrder
@@ -61,10 +61,7 @@ def make_request(
         timeout_s=item.timeout_s,
         settled=item.settled,
         environment={
-            **declared,
-            **item.environment,
-            "EXACTHEAD_SEED": str(item.seed),
-            "PYTHONHASHSEED": str(item.seed),
+            **seeded({**declared, **item.environment}, item.seed),
             **{python_variable(role): python for role, python in roles.items()},
         },
         pythonpath=harness.import_folders,
@@ -128,6 +125,7 @@ def make_order(item: Item, shard: Shard, python: Path, root: Path) -> ShardOrder
         root=str(root),
         paths=shard.paths,
         groups=shard.groups,
+        elsewhere=shard.elsewhere,
         arguments=shard.arguments,
         processes=shard.processes,
         test_timeout_s=shard.test_timeout_s,

@@ -8,20 +8,18 @@ import sys
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead import junit
 from exacthead.changes import Changes, read_changes
 from exacthead.conclude import conclude, counts
+from exacthead.ended import Ended
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
 from exacthead.git import git
 from exacthead.head import read_head
-from exacthead.judgement import Judgement, judgement
 from exacthead.patch import keep_changes, read_kept
 from exacthead.prefix import Prefixed
 from exacthead.request import give_order, make_request
@@ -31,6 +29,8 @@ from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.render import markdown, show
 from exacthead.runs.summary import summarize
+from exacthead.shards.nodeid import file_of
+from exacthead.triage.check import gone_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exacthead.config import Harness
+    from exacthead.judgement import Judgement
     from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
     from exacthead.runs.item import ItemOutcome, ItemRequest
@@ -59,8 +60,10 @@ class Session:
         store: where its workers are or will be.
         console: where progress and summary go.
         runs: the folder of all runs.
+        judgement: what is known of faults, read before anything was collected or run.
         remarks: what every item's report must say (a difference from the run that it repeats).
         held: the workers that the caller has made ready and holds; None to make them ready here.
+        logs: item id -> what planning wrote of an item that is settled.
         base: the revision that the change is compared with; empty for none.
         gate: whether the change's coverage must reach its limit; needs ``base``.
     """
@@ -71,8 +74,10 @@ class Session:
     store: Store
     console: Console
     runs: Path
+    judgement: Judgement
     remarks: tuple[str, ...] = ()
     held: Mapping[str, Built] | None = None
+    logs: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
     gate: bool = False
     _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
@@ -160,13 +165,16 @@ class Session:
         requests = []
         for item in self.plan.items:
             request = make_request(self.harness, item, self.specs, pythons, folder.item(item.id))
+            if log := self.logs.get(item.id):
+                write_text(request.folder.log, log)
             requests.append(give_order(self.harness, item, request, pythons, self.specs))
         return requests
 
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         self._prefixed.finish(request.item_id)
         item = self.plan.item(request.item_id)
-        result = conclude(item, request, outcome, self._properties(item), self._judgement)
+        ended = Ended(item, request, outcome, self._properties(item))
+        result = conclude(ended, self.judgement)
         return result.model_copy(
             update={
                 "required": item.required,
@@ -175,11 +183,6 @@ class Session:
                 "notes": (*self.remarks, *item.notes, *result.notes),
             }
         )
-
-    @cached_property
-    def _judgement(self) -> Judgement:
-        today = datetime.now(tz=UTC).date()
-        return judgement(self.harness.root, self.runs, self.plan, today, self.base)
 
     def _properties(self, item: Item) -> dict[str, str]:
         """What every JUnit file says of how its results came about."""
@@ -203,7 +206,7 @@ class Session:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
         sections = (
-            *self._judgement.lines(*self._planned()),
+            *self.judgement.lines(*self._planned()),
             *(measured.lines() if measured else ()),
         )
         summary = summarize(state, results, folder.read_provenance(), folder.path, sections)
@@ -235,8 +238,10 @@ class Session:
         whole = [
             shard for shard in shards if shard.complete and parts[shard.suite, shard.of] == shard.of
         ]
-        files = {nodeid.partition("::")[0] for shard in whole for nodeid in shard.nodeids}
-        return nodeids, sorted(files)
+        files = {file_of(nodeid) for shard in whole for nodeid in shard.nodeids}
+        paths = {path for shard in whole for path in shard.paths}
+        gone = gone_files(self.judgement.known.entries, self.harness.root, paths)
+        return nodeids, sorted(files | gone)
 
     def _append_step_summary(self, text: str) -> None:
         path = os.environ.get("GITHUB_STEP_SUMMARY")

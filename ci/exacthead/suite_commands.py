@@ -11,6 +11,7 @@ from exacthead.commands import chosen_runner, invocation
 from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
+from exacthead.judgement import judgement
 from exacthead.measured import keep_maps
 from exacthead.plan import make_plan
 from exacthead.session import Session
@@ -37,12 +38,12 @@ def unit(harness: Harness, arguments: Namespace, console: Console) -> int:
         retries=arguments.retries,
         strict=arguments.strict,
         arguments=read_arguments(arguments.pytest),
-        coverage=arguments.coverage,
+        coverage=arguments.coverage and bool(harness.coverage.sources),
         changed_since=arguments.changed_since,
     )
     gate = _gate(harness, arguments, wish)
-    with _suites(harness, arguments, wish, console) as session:
-        return replace(session, base=arguments.base, gate=gate).run()
+    with _suites(harness, arguments, wish, console, arguments.base) as session:
+        return replace(session, gate=gate).run()
 
 
 def impact(harness: Harness, arguments: Namespace, console: Console) -> int:
@@ -60,7 +61,7 @@ def impact(harness: Harness, arguments: Namespace, console: Console) -> int:
 
 @contextmanager
 def _suites(
-    harness: Harness, arguments: Namespace, wish: Wish, console: Console
+    harness: Harness, arguments: Namespace, wish: Wish, console: Console, base: str = ""
 ) -> Iterator[Session]:
     """A session for the suites that are asked for, with its workers ready and held."""
     check_orphans(harness)
@@ -70,7 +71,8 @@ def _suites(
     workers = suite_workers(harness, suites)
     check_machine(harness, workers, arguments.flavour, store)
     specs = resolve_all(harness, workers, arguments.flavour)
-    head = read_head(harness.root)
+    head, runs = read_head(harness.root), harness.root / "runs"
+    known = judgement(harness.root, runs, name, head, base)
 
     def say(line: str) -> None:
         console.out(f"exacthead: {line}")
@@ -84,8 +86,18 @@ def _suites(
             flavour=arguments.flavour,
             invocation=invocation(),
         )
-        runs = harness.root / "runs"
-        yield Session(harness, plan, specs, store, console, runs, held=made.workers)
+        yield Session(
+            harness,
+            plan,
+            specs,
+            store,
+            console,
+            runs,
+            known,
+            held=made.workers,
+            logs=made.logs,
+            base=base,
+        )
 
 
 def record(harness: Harness, arguments: Namespace, console: Console) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from exacthead.config import OWN_ROLE
@@ -12,11 +13,13 @@ from exacthead.impact.run import apart
 from exacthead.plan import DRIVER, Item
 from exacthead.shards.divide import Shard as Part
 from exacthead.shards.divide import plan_shards
+from exacthead.shards.nodeid import file_of
+from exacthead.units.absent import Absent
 from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from exacthead.config import Suite
     from exacthead.shards.durations import Durations
@@ -74,11 +77,13 @@ class Found:
         collected: what pytest found.
         nodeids: those of it that are to run, in pytest's order.
         notes: how they were chosen.
+        absent: what of the suite's files was not found.
     """
 
     collected: Collected
     nodeids: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    absent: Absent = field(default_factory=Absent)
 
     @property
     def left_out(self) -> int:
@@ -137,6 +142,9 @@ def shard_items(
     parts, report = _divided(suite, found.nodeids, history, wish)
     of = len(parts)
     numbers = (wish.shard[0],) if wish.shard else range(1, of + 1)
+    others = partial(_others, _by_file(found.collected.nodeids))
+    duplicates = (f"two tests are called {each}" for each in found.collected.duplicates)
+    faults = (*duplicates, *found.absent.faults)
     items = []
     for number in numbers:
         part = parts[number - 1]
@@ -151,7 +159,8 @@ def shard_items(
             test_timeout_s=suite.test_timeout_s,
             retries=wish.retries,
             complete=not (found.left_out or found.collected.deselected),
-            faults=tuple(f"two tests are called {each}" for each in found.collected.duplicates),
+            elsewhere=others(part.groups),
+            faults=faults,
             expected_s=round(part.seconds, 3),
             may_skip=suite.may_skip or not wish.strict,
             coverage=suite.coverage and wish.coverage,
@@ -164,7 +173,7 @@ def shard_items(
                 reason += f", {found.left_out} left out by what changed"
             item = replace(item, settled=Verdict(Kind.SKIPPED, reason), required=False)
         items.append(item)
-    items[0] = replace(items[0], notes=(*report, *_notes(found.collected), *found.notes))
+    items[0] = replace(items[0], notes=(*report, *_notes(found), *found.notes))
     return tuple(items)
 
 
@@ -180,9 +189,28 @@ def _divided(
     return division.shards, division.report
 
 
-def _notes(collected: Collected) -> tuple[str, ...]:
+def _by_file(nodeids: Iterable[str]) -> dict[str, list[str]]:
+    files: dict[str, list[str]] = {}
+    for nodeid in nodeids:
+        files.setdefault(file_of(nodeid), []).append(nodeid)
+    return files
+
+
+def _others(files: Mapping[str, Sequence[str]], groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """The tests in the files of some groups that these groups do not have."""
+    mine = {nodeid: file_of(nodeid) for group in groups for nodeid in group}
+    return tuple(
+        nodeid
+        for file in dict.fromkeys(mine.values())
+        for nodeid in files.get(file, ())
+        if nodeid not in mine
+    )
+
+
+def _notes(found: Found) -> tuple[str, ...]:
     """What the plan's readers should know of how the tests were collected."""
-    notes = []
+    collected = found.collected
+    notes = list(found.absent.notes)
     if collected.deselected:
         notes.append(f"{collected.deselected} tests were left out by markers or arguments")
     if collected.unstable:

@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from exacthead.config import OWN_ROLE
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.impact.map import read_map
 from exacthead.impact.select import select_since
-from exacthead.plan import SEED
+from exacthead.plan import python_variable, seeded
 from exacthead.runs.isolation import isolated_environment, private_folder
 from exacthead.shards import durations
 from exacthead.suite_items import Found, pytest_arguments, settled_item, shard_items
-from exacthead.suites import suite_workers, unmet
+from exacthead.suites import suite_workers, test_files, unmet
+from exacthead.units.absent import absent
 from exacthead.units.collect import collect
 from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
-    from exacthead.config import Harness, Runner
+    from exacthead.config import Harness, Runner, Suite
     from exacthead.plan import Item
     from exacthead.shards.durations import Durations
     from exacthead.suite_items import Wish
@@ -35,15 +36,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """What is to be run, and the workers that are ready for it and held until the block ends."""
+    """What is to be run, and the workers that are ready for it and held until the block ends.
+
+    Attributes:
+        items: in the order they run.
+        workers: by name.
+        logs: item id -> what collecting wrote, where that settled the item.
+    """
 
     items: tuple[Item, ...]
     workers: Mapping[str, Built]
+    logs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Planning:
-    """What planning needs: declarations, specs by worker name, store, runner, wish, a voice."""
+    """What planning needs: declarations, specs by worker name, store, runner, wish, a voice.
+
+    It keeps in ``logs`` what a collection wrote that went wrong, by item id.
+    """
 
     harness: Harness
     specs: dict[str, Spec]
@@ -51,6 +62,7 @@ class Planning:
     runner: Runner
     wish: Wish
     say: Callable[[str], None]
+    logs: dict[str, str] = field(default_factory=dict)
 
     def equip(self, held: ExitStack) -> tuple[dict[str, Built], dict[str, str]]:
         """The workers that could be made ready, and why the others could not."""
@@ -66,19 +78,17 @@ class Planning:
                 broken[name] = f"worker {name} is not ready: {error.found}"
         return workers, broken
 
-    def items(self, name: str, python: Path, history: Durations) -> tuple[Item, ...]:
-        """The items of one suite, whose worker is ready."""
+    def items(
+        self, name: str, workers: Mapping[str, Built], history: Durations
+    ) -> tuple[Item, ...]:
+        """The items of one suite, whose workers are ready."""
         suite = self.harness.suite(name)
+        python = workers[suite.worker].python
         private = private_folder()
         try:
             environment = isolated_environment(
                 inherited=os.environ,
-                additions={
-                    **dict(self.specs[suite.worker].environment),
-                    **suite.environment,
-                    "PYTHONHASHSEED": str(SEED),
-                    "EXACTHEAD_SEED": str(SEED),
-                },
+                additions=self.variables(suite, workers),
                 pythonpath=self.harness.import_folders,
                 private=private,
             )
@@ -98,21 +108,35 @@ class Planning:
             shutil.rmtree(private, ignore_errors=True)
         fault = _fault(collected)
         if fault:
-            return (self.settled(name, Verdict(Kind.FAILED, fault)),)
+            item = self.settled(name, Verdict(Kind.FAILED, fault))
+            self.logs[item.id] = collected.log
+            return (item,)
         found = self.chosen(name, collected)
         self.say(f"suite {name}: {len(found.nodeids)} tests")
         return shard_items(name, suite, found, history, self.wish)
 
+    def variables(self, suite: Suite, workers: Mapping[str, Built]) -> dict[str, str]:
+        """What a suite's items are given too: files that ask for it are collected as they run."""
+        roles = {OWN_ROLE: suite.worker, **suite.roles}
+        declared = {
+            name: value
+            for worker in sorted(set(roles.values()))
+            for name, value in self.specs[worker].environment
+        }
+        pythons = {python_variable(role): str(workers[roles[role]].python) for role in roles}
+        return {**seeded({**declared, **suite.environment}), **pythons}
+
     def chosen(self, name: str, collected: Collected) -> Found:
         """The collected tests, or those that what changed can reach."""
+        missed = absent(collected, self.harness.root, test_files(self.harness, name))
         if not self.wish.changed_since:
-            return Found(collected, collected.planned)
+            return Found(collected, collected.planned, absent=missed)
         keys = {worker: self.specs[worker].key for worker in suite_workers(self.harness, [name])}
         impact_map, about = read_map(self.harness.root, name, keys)
         selection = select_since(
             self.harness, self.wish.changed_since, name, collected.planned, impact_map
         )
-        return Found(collected, selection.nodeids, (about, *selection.lines()))
+        return Found(collected, selection.nodeids, (about, *selection.lines()), missed)
 
     def settled(self, name: str, verdict: Verdict) -> Item:
         """The item of a suite of which nothing is run."""
@@ -140,9 +164,8 @@ def planned(planning: Planning, names: Iterable[str]) -> Iterator[Planned]:
             if problems := [broken[worker] for worker in needed if worker in broken]:
                 items.append(planning.settled(name, Verdict(Kind.NOT_RUN, "; ".join(problems))))
                 continue
-            python = workers[harness.suite(name).worker].python
-            items += planning.items(name, python, history)
-        yield Planned(tuple(items), workers)
+            items += planning.items(name, workers, history)
+        yield Planned(tuple(items), workers, planning.logs)
 
 
 def _fault(collected: Collected) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from fnmatch import fnmatch
@@ -13,7 +14,7 @@ from exacthead.errors import HarnessError
 from exacthead.git import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from exacthead.config import Harness, Runner, Suite
 
@@ -55,11 +56,7 @@ def check_orphans(harness: Harness) -> None:
     Raises:
         HarnessError: naming the orphans.
     """
-    hidden = own_folders(harness.root, toplevel(harness.root))
-    excluded = ("--exclude-standard", *(f"--exclude={pattern}" for pattern in hidden))
-    listed = git(harness.root, "ls-files", "-z", "--cached", "--others", *excluded)
-    files = [path for path in dict.fromkeys(listed.split("\0")) if (harness.root / path).is_file()]
-    found = orphans(harness, files)
+    found = orphans(harness, _files(harness))
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise HarnessError(
@@ -69,21 +66,49 @@ def check_orphans(harness: Harness) -> None:
         )
 
 
-def orphans(harness: Harness, files: Iterable[str]) -> list[str]:
-    """The test files among ``files`` (paths from the root) that are in no suite, sorted."""
-    project = harness.project
-    covered = {path for suite in harness.suites.values() for path in suite.paths}
+def test_files(harness: Harness, name: str) -> list[str]:
+    """The test files below the paths of a suite, from the root, sorted."""
+    paths = harness.suite(name).paths
     return sorted(
         path
-        for path in files
-        if any(fnmatch(PurePosixPath(path).name, pattern) for pattern in project.test_files)
-        and not _below(path, project.not_tests)
-        and not _below(path, covered)
+        for path in _files(harness)
+        if is_test(harness, path) and _below(harness.root, path, paths)
     )
 
 
-def _below(path: str, folders: Iterable[str]) -> bool:
-    return any(PurePosixPath(path).is_relative_to(PurePosixPath(folder)) for folder in folders)
+def _files(harness: Harness) -> list[str]:
+    """What git tracks or would track, without the files of workers and runs."""
+    hidden = own_folders(harness.root, toplevel(harness.root))
+    excluded = ("--exclude-standard", *(f"--exclude={pattern}" for pattern in hidden))
+    listed = git(harness.root, "ls-files", "-z", "--cached", "--others", *excluded)
+    return [path for path in dict.fromkeys(listed.split("\0")) if (harness.root / path).is_file()]
+
+
+def orphans(harness: Harness, files: Iterable[str]) -> list[str]:
+    """The test files among ``files`` (paths from the root) that are in no suite, sorted."""
+    return sorted(path for path in files if is_test(harness, path) and not in_suite(harness, path))
+
+
+def is_test(harness: Harness, path: str) -> bool:
+    """Whether a file, given from the root, is called as test files are and is none by exception."""
+    project = harness.project
+    named = any(fnmatch(PurePosixPath(path).name, pattern) for pattern in project.test_files)
+    return named and not _below(harness.root, path, project.not_tests)
+
+
+def in_suite(harness: Harness, path: str) -> bool:
+    """Whether a file, given from the root, is below a path of a suite."""
+    paths = [path for suite in harness.suites.values() for path in suite.paths]
+    return _below(harness.root, path, paths)
+
+
+def _below(root: Path, path: str, folders: Sequence[str]) -> bool:
+    """Whether a file is below one of the folders, as they are written or where links lead."""
+    if any(PurePosixPath(path).is_relative_to(folder) for folder in folders):
+        return True
+    # A link to a file is where it stands; its folder, and what a suite names, is what is there.
+    place = Path(os.path.realpath((root / path).parent), PurePosixPath(path).name)
+    return any(place.is_relative_to(os.path.realpath(root / folder)) for folder in folders)
 
 
 def unmet(
@@ -97,15 +122,7 @@ def unmet(
         runner: the machine's resources.
         environment: of the interpreter while it looks for a module.
     """
-    missing = [
-        f"{what}: asks {asked:g}, there are {has:g}"
-        for what, asked, has in (
-            ("cpus", suite.cpus, runner.cpus),
-            ("memory in GB", suite.memory_gb, runner.memory_gb),
-            ("accelerators", suite.accelerators, runner.accelerators),
-        )
-        if asked > has
-    ]
+    missing = runner.short_of(suite)
     for name in suite.requires:
         kind, _, rest = name.partition(":")
         if kind == "accelerator" and not runner.accelerators:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.equip import check_machine, open_store, ready, resolve_all
 from exacthead.errors import HarnessError
-from exacthead.lint import lint as run_lint
+from exacthead.lint import check_declared, check_sources
 from exacthead.runs.files import write_text
 from exacthead.workers.explain import explain
 from exacthead.workers.index import read_indexes
@@ -16,10 +16,12 @@ from exacthead.workers.locking import compile_harness_lock, compile_lock
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
     from rich.console import Console
 
     from exacthead.config import Harness
+    from exacthead.lint import Finding
     from exacthead.workers.spec import Spec
     from exacthead.workers.store import Store
 
@@ -135,13 +137,28 @@ def lock(harness: Harness, arguments: Namespace, console: Console) -> int:
 
 
 def lint(harness: Harness, arguments: Namespace, console: Console) -> int:
-    """Run the static checks in the worker that carries the tools."""
+    """Run the static checks: those that need tools in the worker that carries them."""
+    findings = check_declared(harness, say=console.out)
+    # Said at once: the worker may not be to be had.
+    _show(findings, console)
+    name = harness.lint.worker
+    if name is None:
+        if arguments.fix:
+            raise HarnessError(
+                "lint --fix", "no worker has the tools", "declare [lint] worker in harness.toml"
+            )
+        console.out("ruff, mypy, shellcheck, shfmt: not run, harness.toml has no [lint] worker")
+        return int(bool(findings))
     store = open_store(harness.root)
-    check_machine(harness, ["unit"], "cpu", store)
-    specs = resolve_all(harness, ["unit"], "cpu")
+    check_machine(harness, [name], "cpu", store)
+    specs = resolve_all(harness, [name], "cpu")
     with ready(harness, specs, store, console.out) as built:
-        tools = built["unit"].python.parent
-        findings = run_lint(harness, tools, fix=arguments.fix, say=console.out)
+        tools = built[name].python.parent
+        more = check_sources(harness.root, tools, fix=arguments.fix, say=console.out)
+    _show(more, console)
+    return int(bool([*findings, *more]))
+
+
+def _show(findings: Iterable[Finding], console: Console) -> None:
     for finding in findings:
         console.out(f"\n{finding.check}:\n{finding.output}")
-    return int(bool(findings))

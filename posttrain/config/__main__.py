@@ -2,7 +2,7 @@
 
 import sys
 
-from posttrain.config.keys import schema_keys, table
-from posttrain.config.schema import Recipe
+from posttrain.config.entries import ENTRY_POINTS
+from posttrain.config.keys import documented_keys, table
 
-sys.stdout.write(table(schema_keys(Recipe)))
+sys.stdout.write(table(documented_keys(ENTRY_POINTS)))

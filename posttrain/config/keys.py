@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import types
 import typing
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Section(BaseModel):
@@ -27,11 +30,30 @@ class HonouredBy:
 
 
 def honoured_by(*entry_points: str) -> HonouredBy:
-    """Mark a field of a schema.
+    """Mark a field of a schema: a key, or a whole section with all keys in it that have no mark.
 
-    A whole section can be marked: ``capture: Annotated[Capture | None, honoured_by("x")] = None``.
+    ``refit: Annotated[Refit, honoured_by("train")]`` makes its keys errors in recipes for other
+    entry points, save in shared files. An entry point that does not honour a section's mandatory
+    keys needs ``Refit | None`` and the default None.
+
+    Raises:
+        ValueError: no entry point is given; nobody would honour the key.
     """
+    if not entry_points:
+        raise ValueError("honoured_by() needs an entry point")
     return HonouredBy(entry_points)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Annotation of a field that says which data or model a run is about.
+
+    When it is inherited, that is shown where nobody can miss it: a child that meant to replace it
+    is the mistake that costs most.
+    """
+
+
+IDENTITY = Identity()
 
 
 @dataclass(frozen=True)
@@ -43,12 +65,14 @@ class Key:
         takes: the accepted values, in words.
         meaning: what the value decides.
         honoured_by: the entry points that read it; empty for all.
+        identity: whether it says which data or model a run is about.
     """
 
     path: str
     takes: str
     meaning: str
     honoured_by: tuple[str, ...]
+    identity: bool
 
     def honoured(self, entry: str) -> bool:
         """Whether the entry point reads this key."""
@@ -77,16 +101,60 @@ def schema_keys(
         inner = _section(field.annotation)
         if inner is None:
             takes = _takes(field.annotation, field.metadata)
-            keys[path] = Key(path, takes, field.description or "", readers)
+            identity = IDENTITY in field.metadata
+            keys[path] = Key(path, takes, field.description or "", readers, identity)
         else:
             keys |= schema_keys(inner, f"{path}.", readers)
     return keys
 
 
+def known_keys(
+    schema: type[Section], entry: str, entry_points: Mapping[str, type[Section]]
+) -> dict[str, Key]:
+    """The keys of an entry point's schema, and those that only other entry points honour.
+
+    Args:
+        schema: what the entry point reads.
+        entry: its name.
+        entry_points: schemas by the name of the entry point that reads them.
+    """
+    own = schema_keys(schema)
+    others: dict[str, Key] = {}
+    for name, other in entry_points.items():
+        for path, key in schema_keys(other).items() if name != entry else ():
+            if path not in own and key.honoured(name):
+                readers = others[path].honoured_by if path in others else ()
+                others[path] = replace(key, honoured_by=(*readers, name))
+    return own | others
+
+
+def documented_keys(entry_points: Mapping[str, type[Section]]) -> dict[str, Key]:
+    """Every key of every entry point, marked with its readers unless all of them read it."""
+    keys: dict[str, Key] = {}
+    readers: dict[str, tuple[str, ...]] = {}
+    for name, schema in entry_points.items():
+        for path, key in schema_keys(schema).items():
+            keys.setdefault(path, key)
+            if key.honoured(name):
+                readers[path] = (*readers.get(path, ()), name)
+    every = tuple(entry_points)
+    return {
+        path: replace(key, honoured_by=() if readers[path] == every else readers[path])
+        for path, key in keys.items()
+    }
+
+
 def table(keys: dict[str, Key]) -> str:
     """The keys as a Markdown table, for docs/recipes.md."""
-    rows = [f"| `{key.path}` | {key.takes} | {key.meaning} |" for key in keys.values()]
-    return "\n".join(["| key | takes | meaning |", "|---|---|---|", *rows]) + "\n"
+    rows = [
+        f"| `{key.path}` | {key.takes} | {key.meaning} | {_readers(key)} |" for key in keys.values()
+    ]
+    head = ["| key | takes | meaning | honoured by |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def _readers(key: Key) -> str:
+    return ", ".join(f"`{entry}`" for entry in key.honoured_by) or "all"
 
 
 def _section(annotation: Any) -> type[Section] | None:

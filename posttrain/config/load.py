@@ -6,30 +6,28 @@ missing at the end is an error, and all problems of one kind are told at once.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from posttrain.config.keys import Key, Section, schema_keys
+from posttrain.config.entries import ENTRY_POINTS
+from posttrain.config.files import read_files
+from posttrain.config.inherited import foreign, unbound
+from posttrain.config.keys import Key, Section, known_keys
+from posttrain.config.merge import Item, items, merge
 from posttrain.config.schema import Recipe
-from posttrain.config.text import (
-    MISSING,
-    Leaf,
-    Leaves,
-    format_value,
-    parse_file,
-    parse_override,
-)
+from posttrain.config.text import MISSING, NOTHING, Leaves, format_value, parse_override
 from posttrain.errors import RecipeError
 from posttrain.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from posttrain.config.text import Layer
 
 S = TypeVar("S", bound=Section)
 S_co = TypeVar("S_co", bound=Section, covariant=True)
@@ -44,12 +42,18 @@ class Value:
         value: after interpolation; lists are tuples.
         written: as it stands at its origin.
         origin: ``file:line``, or ``command line``.
+        items: of a list that something was appended to, each item's origin.
+        inherited: whether another file than the one that was asked for decided it.
+        identity: whether it says which data or model the run is about.
     """
 
     path: str
     value: Any
     written: Any
     origin: str
+    items: tuple[Item, ...] = ()
+    inherited: bool = False
+    identity: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), entry: str = "train")
 
     Args:
         path: the recipe file.
-        overrides: ``key.path=value`` arguments; later ones win.
+        overrides: ``key.path=value`` and ``key.path+=[item]`` arguments; later ones win.
         entry: the entry point that will read the recipe.
 
     Raises:
@@ -75,96 +79,68 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), entry: str = "train")
 
 
 def load_schema(
-    schema: type[S], path: Path, overrides: Sequence[str] = (), entry: str = "train"
+    schema: type[S],
+    path: Path,
+    overrides: Sequence[str] = (),
+    entry: str = "train",
+    entry_points: Mapping[str, type[Section]] = ENTRY_POINTS,
 ) -> Loaded[S]:
-    """Load a recipe of any schema, as :func:`load_recipe`."""
+    """Load a recipe of any schema, as :func:`load_recipe`.
+
+    ``entry_points`` are the schemas whose keys are known, if not to this entry point.
+    """
     asked = f"load the recipe {path} for {entry!r}"
-    keys = schema_keys(schema)
-    layers = [*_files(path), *(parse_override(argument).leaves for argument in overrides)]
+    keys = known_keys(schema, entry, entry_points)
+    files = read_files(path)
+    layers = [*files, *(parse_override(argument) for argument in overrides)]
     _refuse(asked, [problem for layer in layers for problem in _misplaced(layer, keys, entry)])
-    leaves = merge(layers)
+    honoured = [_honoured(layer, keys, entry) for layer in layers]
+    leaves = merge(honoured)
     wanted = [key.path for key in keys.values() if key.honoured(entry)]
     _refuse(asked, _missing(wanted, leaves), "give them in the recipe or as key.path=value")
-    resolved = _interpolate(asked, leaves)
+    lists = _lists(asked, leaves)
+    resolved = _interpolate(asked, leaves, lists)
     try:
         recipe = schema.model_validate(_nest(resolved))
     except ValidationError as error:
-        problems = [_invalid(detail, keys, resolved, leaves) for detail in error.errors()]
+        problems = [_invalid(detail, keys, resolved, leaves, lists) for detail in error.errors()]
         _refuse(asked, problems)
         raise
-    values = (Value(p, resolved[p], leaves[p].value, leaves[p].origin) for p in wanted)
+    _refuse(
+        asked,
+        unbound(layers, honoured, leaves, keys),
+        "set them in the file that binds them or on the command line, or bind less",
+    )
+    values = (
+        Value(
+            path=path,
+            value=resolved[path],
+            written=leaves[path].value,
+            origin=leaves[path].origin,
+            items=tuple(lists.get(path, ())),
+            inherited=foreign(path, honoured, leaves, len(files) - 1),
+            identity=keys[path].identity,
+        )
+        for path in wanted
+    )
     return Loaded(recipe, tuple(values))
 
 
-def merge(layers: Iterable[Leaves]) -> Leaves:
-    """Merge layers key by key: a later one wins, except that ``???`` never hides a value.
-
-    Lists are replaced as a whole. The operation is associative, with no leaves as its identity.
-    """
-    merged: Leaves = {}
-    for layer in layers:
-        for path, leaf in layer.items():
-            if leaf.value != MISSING or path not in merged:
-                merged[path] = leaf
-    return merged
+def _honoured(layer: Layer, keys: Mapping[str, Key], entry: str) -> Leaves:
+    """The layer without what only a shared file may say: keys that the entry point ignores."""
+    return {path: leaf for path, leaf in layer.leaves.items() if keys[path].honoured(entry)}
 
 
-def _files(path: Path) -> list[Leaves]:
-    """The leaves of a file and of all it inherits from, ancestors first, each file once."""
-    layers: dict[Path, Leaves] = {}
-    chain: list[Path] = []
-
-    def visit(file: Path, wanted_by: str) -> None:
-        identity = file.resolve()
-        if identity in chain:
-            circle = " -> ".join(step.name for step in [*chain[chain.index(identity) :], identity])
-            raise RecipeError(
-                f"inherit from {file} ({wanted_by})",
-                f"a circle: {circle}",
-                "remove one of these defaults",
-            )
-        if identity in layers:
-            return
-        layer = parse_file(_read(file, wanted_by), str(file))
-        chain.append(identity)
-        for name in _default_names(layer.defaults):
-            visit(Path(os.path.normpath(file.parent / name)), layer.defaults.origin)
-        chain.pop()
-        layers[identity] = layer.leaves
-
-    visit(path, "command line")
-    return list(layers.values())
-
-
-def _read(file: Path, wanted_by: str) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else f"not UTF-8 text: {error}"
-        raise RecipeError(
-            f"read the recipe {file} (asked for by {wanted_by})",
-            str(reason),
-            "give the path of a YAML file; defaults are relative to the file that names them",
-        ) from error
-
-
-def _default_names(defaults: Leaf) -> list[str]:
-    names = [defaults.value] if isinstance(defaults.value, str) else defaults.value
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise RecipeError(
-            f"inherit at {defaults.origin}",
-            f"defaults: {defaults.value!r}",
-            "give one file name or a list of file names",
-        )
-    return names
-
-
-def _misplaced(layer: Leaves, keys: Mapping[str, Key], entry: str) -> list[str]:
+def _misplaced(layer: Layer, keys: Mapping[str, Key], entry: str) -> list[str]:
     problems = []
-    for path, leaf in layer.items():
+    if not isinstance(layer.shared.value, bool):
+        found = format_value(layer.shared.value)
+        problems.append(f"shared: takes `true` or `false`; found {found} ({layer.shared.origin})")
+    own = [path for path, key in keys.items() if key.honoured(entry)]
+    for path, leaf in layer.leaves.items():
         if path not in keys:
-            problems.append(f"{path}: {_unknown(path, keys)} ({leaf.origin})")
-        elif not keys[path].honoured(entry):
+            problems.append(f"{path}: {_unknown(path, own)} ({leaf.origin})")
+        elif layer.shared.value is not True and not keys[path].honoured(entry):
             readers = ", ".join(repr(reader) for reader in keys[path].honoured_by)
             problems.append(
                 f"{path}: {entry!r} would ignore it; honoured by {readers} ({leaf.origin})"
@@ -172,7 +148,7 @@ def _misplaced(layer: Leaves, keys: Mapping[str, Key], entry: str) -> list[str]:
     return problems
 
 
-def _unknown(path: str, keys: Mapping[str, Key]) -> str:
+def _unknown(path: str, keys: Sequence[str]) -> str:
     if any(known.startswith(f"{path}.") for known in keys):
         return "a value where a section is expected; give it indented keys"
     parts = path.split(".")
@@ -196,14 +172,26 @@ def _missing(wanted: list[str], leaves: Leaves) -> list[str]:
     for path in wanted:
         if path not in leaves:
             problems.append(f"{path}: missing (nowhere set)")
+        elif leaves[path].value is NOTHING:
+            problems.append(f"{path}: missing (only appended to, at {leaves[path].origin})")
         elif leaves[path].value == MISSING:
             problems.append(f"{path}: missing (mandatory at {leaves[path].origin})")
     return problems
 
 
-def _interpolate(asked: str, leaves: Leaves) -> dict[str, Any]:
+def _lists(asked: str, leaves: Leaves) -> dict[str, list[Item]]:
+    """The items of each list that something is appended to, by path."""
     try:
-        config = OmegaConf.create(_nest({path: leaf.value for path, leaf in leaves.items()}))
+        return {path: items(path, leaves) for path, leaf in leaves.items() if leaf.appended}
+    except ValueError as error:
+        raise RecipeError(asked, str(error), "append lists to lists") from error
+
+
+def _interpolate(asked: str, leaves: Leaves, lists: Mapping[str, Sequence[Item]]) -> dict[str, Any]:
+    raw = {path: leaf.value for path, leaf in leaves.items()}
+    raw |= {path: [item.written for item in found] for path, found in lists.items()}
+    try:
+        config = OmegaConf.create(_nest(raw))
         nested = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         path = str(error.full_key or "").split("[", maxsplit=1)[0]
@@ -239,7 +227,11 @@ def _tuples(value: Any) -> Any:
 
 
 def _invalid(
-    detail: Any, keys: Mapping[str, Key], resolved: Mapping[str, Any], leaves: Leaves
+    detail: Any,
+    keys: Mapping[str, Key],
+    resolved: Mapping[str, Any],
+    leaves: Leaves,
+    lists: Mapping[str, Sequence[Item]],
 ) -> str:
     parts = [str(part) for part in detail["loc"]]
     if "key" in detail.get("ctx", {}):
@@ -254,7 +246,11 @@ def _invalid(
     value = list(resolved[path]) if isinstance(resolved[path], tuple) else resolved[path]
     rule = detail["msg"] if detail["type"] == "recipe" else f"takes {keys[path].takes}"
     quote = " (quote it)" if rule == "takes text" and not isinstance(value, str) else ""
-    return f"{where}: {rule}; found {format_value(value)}{quote} ({leaves[path].origin})"
+    inside = where.removeprefix(f"{path}.").split(".")[0]
+    place = int(inside) if inside.isdecimal() else -1
+    found = lists.get(path, ())
+    origin = found[place].origin if 0 <= place < len(found) else leaves[path].origin
+    return f"{where}: {rule}; found {format_value(value)}{quote} ({origin})"
 
 
 def _refuse(asked: str, problems: list[str], todo: str = "mend these keys") -> None:

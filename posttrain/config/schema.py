@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from posttrain.config.keys import Section
-
-# vLLM clamps temperatures between 0 and this one, which would not be what the recipe says.
-_COLDEST = 0.01
+from posttrain.config.checkpoint import Checkpoint
+from posttrain.config.keys import IDENTITY, Section
+from posttrain.config.objective import Advantages, Parity
+from posttrain.config.problem import wrong
+from posttrain.config.schedule import Schedule
+from posttrain.errors import RecipeError
+from posttrain.sampling import BACKENDS, PATHS, Distribution, Shaping, recomputed
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -48,8 +50,8 @@ class Interpreters(Section):
 class Model(Section):
     """The one model that policy, tokenizer and generation load."""
 
-    path: Text = Field(description="local folder, or Hugging Face id")
-    revision: Text = Field(
+    path: Annotated[Text, IDENTITY] = Field(description="local folder, or Hugging Face id")
+    revision: Annotated[Text, IDENTITY] = Field(
         description="`sha256:` and the digest of the folder's content, or the id's full commit"
     )
 
@@ -57,8 +59,23 @@ class Model(Section):
 class Data(Section):
     """Datasets in Gym's JSONL form."""
 
-    train: Text = Field(description="rows to train on")
-    validation: Text = Field(description="rows to validate on after the refit")
+    train: Annotated[Text, IDENTITY] = Field(description="rows to train on")
+    validation: Annotated[Text, IDENTITY] = Field(description="rows to validate on after the refit")
+    prompts_per_step: Count | None = Field(
+        description="rows that a step trains on, each rolled out `rollouts.per_prompt` times; a"
+        " batch may end in the next pass but holds no row twice; null: all rows at every step"
+    )
+    shuffle: bool = Field(
+        description="whether each pass over the rows has an order of its own, drawn from"
+        " `run.seed`; else, and when each step takes all rows, they stay in the file's order"
+    )
+    epochs: Count | None = Field(
+        description="passes over the rows that may begin; null: as many as `run.steps` needs"
+    )
+    validate_every: Count = Field(
+        description="steps from one validation to the next; the first and the last step always"
+        " validate"
+    )
 
 
 class Optimizer(Section):
@@ -86,24 +103,42 @@ class Policy(Section):
     dtype: Literal["float32", "bfloat16"] = Field(
         description="type of the weights, in the policy and in generation"
     )
-    lr: float = Field(gt=0, description="learning rate")
+    lr: float = Field(gt=0, description="learning rate, at its highest")
+    schedule: Schedule
     optimizer: Optimizer
     max_grad_norm: float = Field(gt=0, description="gradients are scaled down to this global norm")
     micro_batch_size: Count = Field(description="sequences in one forward pass of a rank")
+    logprobs: Literal["plain", "fused"] = Field(
+        description="`plain`: whole logits, any sampling; `fused`: a chunk of them at a time, which"
+        " long sequences need, without top_p and top_k"
+    )
+    logprobs_chunk: Count = Field(
+        description="completion tokens of which `fused` has logits at a time"
+    )
     threads: Count = Field(description="computing threads of a rank")
     clip: Clip
 
 
-class Generation(Section):
+class Engines(Section):
     """The vLLM engines, one for each worker."""
 
     workers: Count = Field(description="engines")
     tensor_parallel: Count = Field(description="devices that one engine is spread over")
-    colocated: bool = Field(description="whether policy and generation share devices")
+    backend: Literal["vllm"] = Field(
+        description="whose engines they are; decides what log-probabilities mean (docs/sampling.md)"
+    )
     temperature: float = Field(
         ge=0,
-        description="of rollouts and validation; 0 takes the likeliest token, else at least 0.01",
+        le=BACKENDS["vllm"].hottest,
+        description="of rollouts and validation; 0 takes the likeliest token, and vLLM raises what"
+        " is between 0 and 0.01 to 0.01",
     )
+    top_p: float = Field(
+        gt=0,
+        le=1,
+        description="sample among the likeliest tokens that together have this probability; 1: all",
+    )
+    top_k: int = Field(ge=0, description="sample among this many of the likeliest tokens; 0: all")
     max_new_tokens: Count = Field(description="longest completion, in tokens")
     max_model_len: Annotated[int, Field(ge=2)] = Field(
         description="longest prompt and completion together, in tokens; above max_new_tokens"
@@ -120,31 +155,43 @@ class Generation(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if 0 < self.temperature < _COLDEST:
-            raise _wrong(
-                "temperature", f"vLLM would clamp it to {_COLDEST}; give 0 or {_COLDEST} and above"
-            )
         if self.max_new_tokens >= self.max_model_len:
-            raise _wrong(
+            raise wrong(
                 "max_new_tokens",
                 f"no room for a prompt in max_model_len {self.max_model_len}; give fewer",
             )
         if self.ports and len(self.ports) != self.workers:
-            raise _wrong(
+            raise wrong(
                 "ports", f"{len(self.ports)} ports for {self.workers} workers; give one for each"
             )
         if len(set(self.ports)) != len(self.ports):
-            raise _wrong("ports", "a port twice; give each worker its own")
+            raise wrong("ports", "a port twice; give each worker its own")
         return self
 
+    @property
+    def drawn_from(self) -> Distribution:
+        """What completion tokens are drawn from, and all log-probabilities are of."""
+        shaping = Shaping(self.temperature, self.top_p, self.top_k)
+        return recomputed(shaping, BACKENDS[self.backend])
 
-class Advantages(Section):
-    """How rewards become advantages."""
 
-    kind: Literal["reinforce_plus_plus"] = Field(
-        description="REINFORCE++: normalised over the whole batch, signed"
+class Generation(Engines):
+    """The engines of a policy that is trained."""
+
+    colocated: bool = Field(description="whether policy and generation share devices")
+
+
+class Refit(Section):
+    """How the policy's weights reach generation: docs/refit.md."""
+
+    transport: Literal["shared_memory", "broadcast", "http"] = Field(
+        description="`shared_memory`: colocated only; `broadcast`: a gloo group of rank 0 and all"
+        " engines; `http`: engines reload over HTTP"
     )
-    epsilon: float = Field(gt=0, description="added to the standard deviation")
+    buffer_mb: Count = Field(
+        description="most MiB that are handed over at once, and acknowledged, of which at most two"
+        " exist in a sender"
+    )
 
 
 class Rollouts(Section):
@@ -172,6 +219,7 @@ class Timeouts(Section):
     refit_s: Seconds = Field(description="refit of every generation worker; any call to one")
     validate_s: Seconds = Field(description="validation")
     call_s: Seconds = Field(description="one rollout: a call to Gym's agent")
+    checkpoint_s: Seconds = Field(description="a checkpoint written; one read, on all ranks")
 
 
 class Recipe(Section):
@@ -185,10 +233,50 @@ class Recipe(Section):
     policy: Policy
     generation: Generation
     advantages: Advantages
+    parity: Parity
+    refit: Refit
     rollouts: Rollouts
     environment: Environment
+    checkpoint: Checkpoint
     timeouts: Timeouts
 
+    @model_validator(mode="after")
+    def _every_step_trains(self) -> Self:
+        own = self.policy.schedule
+        if own.kind != "constant" and own.final == 0 and self.run.steps > own.steps:
+            raise wrong(
+                "policy.schedule.steps",
+                f"the learning rate would be 0 in the rest of the {self.run.steps} steps; give as"
+                " many, or policy.schedule.final above 0",
+            )
+        return self
 
-def _wrong(key: str, message: str) -> PydanticCustomError:
-    return PydanticCustomError("recipe", "{message}", {"key": key, "message": message})
+    @model_validator(mode="after")
+    def _scorable(self) -> Self:
+        try:
+            PATHS[self.policy.logprobs].check([self.generation.drawn_from])
+        except RecipeError as error:
+            why = f"asked for {error.asked}, but {error.found}; {error.todo}"
+            raise wrong("policy.logprobs", why) from error
+        return self
+
+    @model_validator(mode="after")
+    def _divergence_is_defined(self) -> Self:
+        if self.advantages.kl_coefficient and self.generation.drawn_from.filtered:
+            raise wrong(
+                "advantages.kl_coefficient",
+                "top_p and top_k leave the reference without tokens that the policy draws, and the"
+                " divergence would be infinite; give 0.0, or top_p 1.0 and top_k 0",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rollouts_to_compare(self) -> Self:
+        kind = self.advantages.kind
+        if self.rollouts.per_prompt == 1 and kind != "reinforce_plus_plus":
+            raise wrong(
+                "rollouts.per_prompt",
+                f"{kind} compares the rollouts of one prompt, and a single one would always have"
+                " the advantage 0; give at least 2",
+            )
+        return self

@@ -9,17 +9,15 @@ import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from posttrain.environment.configure import AGENT, HOST, NAMES, global_config
+from posttrain.environment.configure import AGENT, HOST
 from posttrain.environment.process import Child
 from posttrain.errors import WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-
-    from posttrain.environment.configure import GymConfig
 
 _ROOT = Path(__file__).resolve().parents[2]
 _HTTP_OK = 200
@@ -30,27 +28,38 @@ _STOP_PATIENCE_S = 2.0
 _DROPPED = ("NEMO_GYM_", "NEMO_LENS_", "IS_NEMO_GYM_", "OTEL_", "RAY_")
 
 
+class Configured(Protocol):
+    """A set of servers, as far as starting them needs to know it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every server that is to listen."""
+
+    def configuration(self, ports: dict[str, int]) -> dict[str, Any]:
+        """Gym's own global configuration, given each server's port."""
+
+
 class GymServers:
-    """The agent, the verifier and the model server, in one process of the ``gym`` worker.
+    """Gym's servers of one environment, in one process of the ``gym`` worker.
 
     Args:
         python: the ``gym`` worker's interpreter.
         config: the environment to serve.
         run_dir: where ``gym-config.json`` and ``gym-servers.log`` go; also the working directory.
         deadline_s: seconds from the start until all servers must be ready.
-        ports: a port for each server in :data:`~posttrain.environment.configure.NAMES`; a server
-            that has none gets a free one.
+        ports: a port for each server's name; a server that has none gets a free one.
     """
 
     def __init__(
         self,
         python: Path,
-        config: GymConfig,
+        config: Configured,
         run_dir: Path,
         deadline_s: float,
         ports: Mapping[str, int] | None = None,
     ) -> None:
-        self._python = python
+        # The process starts in another folder. Not resolved: an environment is where its link is.
+        self._python = python.absolute() if len(python.parts) > 1 else python
         self._config = config
         self._run_dir = run_dir
         self._deadline_s = deadline_s
@@ -62,7 +71,11 @@ class GymServers:
     @property
     def agent_url(self) -> str:
         """The agent's base address."""
-        return f"http://{HOST}:{self.ports[AGENT]}"
+        return self.url(AGENT)
+
+    def url(self, name: str) -> str:
+        """The base address of the server ``name``."""
+        return f"http://{HOST}:{self.ports[name]}"
 
     @property
     def pid(self) -> int:
@@ -80,9 +93,9 @@ class GymServers:
             raise RuntimeError(msg)
         self._run_dir.mkdir(parents=True, exist_ok=True)
         with ExitStack() as held:
-            sockets = {name: held.enter_context(self._bind(name)) for name in NAMES}
+            sockets = {name: held.enter_context(self._bind(name)) for name in self._config.names}
             self.ports = {name: bound.getsockname()[1] for name, bound in sockets.items()}
-            configuration = json.dumps(global_config(self._config, self.ports))
+            configuration = json.dumps(self._config.configuration(self.ports))
             (self._run_dir / "gym-config.json").write_text(configuration + "\n", encoding="utf-8")
             arguments = [f"{name}={bound.fileno()}" for name, bound in sockets.items()]
             self._started_at = time.monotonic()
@@ -107,7 +120,7 @@ class GymServers:
         Raises:
             WorkerError: the process died, or the deadline passed; the servers are stopped then.
         """
-        waiting = list(NAMES)
+        waiting = list(self._config.names)
         try:
             while waiting:
                 self.check()
@@ -128,14 +141,14 @@ class GymServers:
         death = child.death()
         if death is not None:
             raise WorkerError(
-                f"Gym's servers {', '.join(NAMES)} running",
+                f"Gym's servers {', '.join(self._config.names)} running",
                 f"{death}; the log ends:{child.last_lines()}",
                 f"read {child.log}",
             )
 
     def silent(self, patience_s: float) -> list[str]:
         """The servers that answer no readiness check within ``patience_s`` seconds each."""
-        return [name for name in NAMES if not _ready(self.ports[name], patience_s)]
+        return [name for name in self._config.names if not _ready(self.ports[name], patience_s)]
 
     def stop(self) -> None:
         """End the servers and everything they started, within 3 seconds; may be called again."""

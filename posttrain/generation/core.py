@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from vllm.v1.engine.core_client import AsyncMPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from vllm.config import VllmConfig
     from vllm.v1.engine import EngineCoreOutputs, EngineCoreRequest
@@ -87,6 +88,8 @@ class InProcessCore(AsyncMPClient):
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         # Held to put a call and to close the queue, so that no call is left behind unanswered.
         self._door = threading.Lock()
+        # Blocks of `held` that are open; changed in the event loop only.
+        self._holds = 0
         ready: Future[None] = Future()
 
         def live() -> None:
@@ -112,7 +115,7 @@ class InProcessCore(AsyncMPClient):
         while True:
             busy = core.scheduler.has_requests() or bool(core.batch_queue)
             try:
-                call = self._calls.get(block=not busy)
+                call = self._calls.get(block=not busy or self._holds > 0)
             except queue.Empty:
                 self._step(core)
                 continue
@@ -156,6 +159,17 @@ class InProcessCore(AsyncMPClient):
         """End an engine that must not serve any more (its weights are not provably right)."""
         self._close(cause)
         self._calls.put(None)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Take no step while the block lasts: what is added in it is scheduled together."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            # Wakes the thread, which may wait for a call.
+            self._calls.put(Call(lambda _: None, Future()))
 
     async def call(self, function: Callable[[EngineCore], Any]) -> Any:
         """Run ``function`` in the engine's thread and return its result.

@@ -9,14 +9,16 @@ import ray
 from posttrain.actors import Actors, ProcessActor, actor_options
 from posttrain.generation.settings import engine_environment
 from posttrain.generation.worker import GenerationWorker
+from posttrain.refit.offer import engine_receivers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from posttrain.generation.direct import Completion
     from posttrain.generation.settings import EngineSettings, Sampling
-    from posttrain.generation.worker import Completion
-    from posttrain.refit.acknowledgement import Acknowledgement
+    from posttrain.refit.acknowledgement import Acknowledgement, Served
+    from posttrain.refit.offer import Offer
 
 # Calls that an actor answers at a time: a health check during another call, and `until_dead`.
 CONCURRENT_CALLS = 5
@@ -58,6 +60,10 @@ class GenerationGroup:
         self._timeout_s = call_timeout_s
         self._urls: dict[str, str] = {}
         self.names = [f"generation-{index}" for index in range(len(settings))]
+        # Every rank of every engine, to whom a refit's offer must be made.
+        self.receivers = engine_receivers(
+            [(name, own.tensor_parallel) for name, own in zip(self.names, settings, strict=True)]
+        )
         self._actors = Actors(
             GenerationActor,
             {name: (name, call_timeout_s) for name in self.names},
@@ -110,8 +116,8 @@ class GenerationGroup:
         }
         return [next(answers[self.names[i % len(self.names)]]) for i in range(len(prompts))]
 
-    def refit(self, path: Path, names: Sequence[str], version: int) -> list[Acknowledgement]:
-        """Have every worker serve the weights published at `path`.
+    def refit(self, offer: Offer) -> list[Acknowledgement]:
+        """Have every worker serve what is offered, which the policy sends meanwhile.
 
         Returns:
             One acknowledgement a worker; `check_acknowledgements` decides whether they suffice.
@@ -120,11 +126,11 @@ class GenerationGroup:
             RefitError: a worker refused the weights, or does not serve exactly them.
             WorkerError: a worker died or did not answer in time.
         """
-        return list(self._call("load_weights", str(path), list(names), version).values())
+        return list(self._call("load_weights", offer).values())
 
-    def checksums(self) -> dict[str, str]:
-        """Each worker's checksum of its live weights, read back."""
-        return self._call("checksum")
+    def served(self) -> dict[str, Served]:
+        """The version and the checksum of each worker's live weights, read back."""
+        return self._call("served")
 
     def check(self) -> None:
         """Raise when a worker's process has died; asks nobody, so it costs nothing.

@@ -9,7 +9,7 @@ is exact for finite w, only a negative zero comes back as zero).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,38 +26,23 @@ from vllm.model_executor.layers.vocab_parallel_embedding import (
 )
 
 from posttrain.errors import RefitError
+from posttrain.generation.parts import Piece, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torch import nn
 
+    Read = Callable[[], torch.Tensor]
 
-@dataclass(frozen=True)
-class Piece:
-    """A rank's live part of one checkpoint tensor.
 
-    Attributes:
-        name: checkpoint name.
-        shape: of the full checkpoint tensor.
-        dim: dimension that is sharded over ranks.
-        start: index in ``dim`` of the full tensor at which the part begins.
-        tensor: the part; smaller than ``shape`` in ``dim`` only.
+def live_spans(model: nn.Module) -> list[Span]:
+    """Which parts of which checkpoint tensors ``model`` computes with; reads no weights.
+
+    Raises:
+        RefitError: see :func:`live_pieces`.
     """
-
-    name: str
-    shape: tuple[int, ...]
-    dim: int
-    start: int
-    tensor: torch.Tensor
-
-    def of(self, full: torch.Tensor) -> torch.Tensor:
-        """The same part of another full tensor."""
-        return full.narrow(self.dim, self.start, self.tensor.shape[self.dim])
-
-    def extent(self, along: torch.Tensor) -> torch.Tensor:
-        """The same part of a vector that has one entry an index of ``dim``."""
-        return along.narrow(0, self.start, self.tensor.shape[self.dim])
+    return [span for span, _ in _live(model)]
 
 
 def live_pieces(model: nn.Module) -> Iterator[Piece]:
@@ -66,18 +51,49 @@ def live_pieces(model: nn.Module) -> Iterator[Piece]:
     Raises:
         RefitError: naming a parameter that no rule here reads back, so that it can't go unseen.
     """
+    return (Piece(span, read()) for span, read in _live(model))
+
+
+def _live(model: nn.Module) -> Iterator[tuple[Span, Read]]:
     fused = getattr(model, "packed_modules_mapping", {})
+    tied = {head: name for name, head, _ in _tied_heads(model)}
     for prefix, module in model.named_modules():
         if isinstance(module, LinearBase):
             yield from _linear(prefix, module, fused)
         elif isinstance(module, VocabParallelEmbedding):
-            yield _vocabulary(prefix, module)
+            yield _vocabulary(tied.get(prefix, prefix), module)
         else:
             for name, parameter in module.named_parameters(recurse=False):
                 yield _replicated(f"{prefix}.{name}", module, parameter)
 
 
-def _replicated(name: str, module: nn.Module, parameter: torch.Tensor) -> Piece:
+def repack_tied_heads(model: nn.Module) -> None:
+    """Have heads that are tied to an embedding follow its new weight.
+
+    A reload prepares a layer for its kernel when the layer's own tensors have come. A tied head has
+    none, and on a CPU would go on computing with its packed copy of the former weight.
+    """
+    for _, _, head in _tied_heads(model):
+        head.quant_method.process_weights_after_loading(head)
+
+
+def _tied_heads(model: nn.Module) -> list[tuple[str, str, ParallelLMHead]]:
+    """(embedding's name, head's name, head) of each head whose weight is an embedding's."""
+    tables = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, VocabParallelEmbedding)
+    ]
+    return [
+        (name, head_name, head)
+        for head_name, head in tables
+        if isinstance(head, ParallelLMHead)
+        for name, table in tables
+        if table is not head and table.weight is head.weight
+    ]
+
+
+def _replicated(name: str, module: nn.Module, parameter: torch.Tensor) -> tuple[Span, Read]:
     # A vector is never sharded in the layers that are left (norms); a matrix might be.
     if parameter.dim() != 1:
         raise RefitError(
@@ -85,7 +101,7 @@ def _replicated(name: str, module: nn.Module, parameter: torch.Tensor) -> Piece:
             f"{name} of {type(module).__name__}, shape {tuple(parameter.shape)}, has no rule",
             "add a rule for this layer to posttrain.generation.layout",
         )
-    return Piece(name, tuple(parameter.shape), 0, 0, parameter.data)
+    return Span(name, tuple(parameter.shape), 0, 0, len(parameter)), lambda: parameter.data
 
 
 def _weight(layer: LinearBase | VocabParallelEmbedding, columns: int) -> torch.Tensor:
@@ -99,7 +115,9 @@ def _weight(layer: LinearBase | VocabParallelEmbedding, columns: int) -> torch.T
     return product.t()
 
 
-def _linear(prefix: str, layer: LinearBase, fused: dict[str, list[str]]) -> Iterator[Piece]:
+def _linear(
+    prefix: str, layer: LinearBase, fused: dict[str, list[str]]
+) -> Iterator[tuple[Span, Read]]:
     parent, _, own = prefix.rpartition(".")
     rows = _row_spans(layer)
     parts = fused.get(own, [own])
@@ -111,20 +129,30 @@ def _linear(prefix: str, layer: LinearBase, fused: dict[str, list[str]]) -> Iter
         )
     by_column = isinstance(layer, RowParallelLinear)
     columns = layer.input_size_per_partition if by_column else layer.input_size
-    weight = _weight(layer, columns)
-    bias = layer.bias.data if getattr(layer, "bias", None) is not None else None
+    # Read once for all projections.
+    weight = cache(partial(_weight, layer, columns))
+    has_bias = getattr(layer, "bias", None) is not None
+
+    def bias() -> torch.Tensor:
+        return layer.bias.data
+
     offset = 0
     for part, (full, start, size) in zip(parts, rows, strict=True):
-        name = f"{parent}.{part}"
-        block = weight[offset : offset + size]
-        if by_column:
-            column = layer.tp_rank * columns
-            yield Piece(f"{name}.weight", (full, layer.input_size), 1, column, block)
-        else:
-            yield Piece(f"{name}.weight", (full, layer.input_size), 0, start, block)
-        if bias is not None:
-            yield Piece(f"{name}.bias", (full,), 0, start, bias[offset : offset + size])
+        name, mine = f"{parent}.{part}", slice(offset, offset + size)
+        shape = (full, layer.input_size)
+        span = (
+            Span(f"{name}.weight", shape, 1, layer.tp_rank * columns, columns)
+            if by_column
+            else Span(f"{name}.weight", shape, 0, start, size)
+        )
+        yield span, partial(_rows, weight, mine)
+        if has_bias:
+            yield Span(f"{name}.bias", (full,), 0, start, size), partial(_rows, bias, mine)
         offset += size
+
+
+def _rows(read: Read, mine: slice) -> torch.Tensor:
+    return read()[mine]
 
 
 def _row_spans(layer: LinearBase) -> list[tuple[int, int, int]]:
@@ -147,11 +175,15 @@ def _row_spans(layer: LinearBase) -> list[tuple[int, int, int]]:
     return [(layer.output_size, 0, layer.output_size)]
 
 
-def _vocabulary(prefix: str, layer: VocabParallelEmbedding) -> Piece:
+def _vocabulary(prefix: str, layer: VocabParallelEmbedding) -> tuple[Span, Read]:
     indices = layer.shard_indices
-    rows = indices.org_vocab_end_index - indices.org_vocab_start_index
-    # The head multiplies, the embedding looks up; on a CPU those are two copies.
-    head = isinstance(layer, ParallelLMHead)
-    live = _weight(layer, layer.embedding_dim) if head else layer.weight.data
-    full = (layer.org_vocab_size, layer.embedding_dim)
-    return Piece(f"{prefix}.weight", full, 0, indices.org_vocab_start_index, live[:rows])
+    start = indices.org_vocab_start_index
+    rows = indices.org_vocab_end_index - start
+
+    def read() -> torch.Tensor:
+        # The head multiplies, the embedding looks up; on a CPU those are two copies.
+        head = isinstance(layer, ParallelLMHead)
+        return (_weight(layer, layer.embedding_dim) if head else layer.weight.data)[:rows]
+
+    shape = (layer.org_vocab_size, layer.embedding_dim)
+    return Span(f"{prefix}.weight", shape, 0, start, rows), read

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # Seconds that requests in flight have when the server ends; then they are cancelled.
 SHUTDOWN_S = 1
 
+# What answers OpenAI's requests for completions.
+STAMPED = ("openai_serving_chat", "openai_serving_completion")
+
 
 class Server:
     """The HTTP server; runs in the event loop of its engine.
@@ -58,6 +61,7 @@ class Server:
         self._server = uvicorn.Server(config)
         # vLLM's handler of engine errors looks for it there.
         app.state.server = self._server
+        self._app = app
         self._task = asyncio.create_task(self._server.serve(sockets=[self._sock]))
         while not self._server.started:
             if self._task.done():
@@ -68,6 +72,11 @@ class Server:
                     "read the log of this worker",
                 )
             await asyncio.sleep(0.01)
+
+    def stamp(self, version: int) -> None:
+        """Say in every answer from now on which weights gave it: ``system_fingerprint``."""
+        for name in STAMPED:
+            getattr(self._app.state, name).system_fingerprint = f"weights-{version}"
 
     async def stop(self) -> None:
         """Close the socket and all connections; requests have ``SHUTDOWN_S`` to finish."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from posttrain.sampling import Shaping
+
 # Variables that must be set before vLLM or torch is imported in an engine's process.
 ENVIRONMENT = {
     # One process for each worker: the engine's thread is not bound to cores of its own.
@@ -63,11 +65,13 @@ class EngineSettings:
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How one batch of prompts is sampled. Log-probabilities are of the processed distribution.
+class Sampling(Shaping):
+    """How one batch of prompts is sampled: what shapes the distribution, and the rest.
+
+    Log-probabilities are of the shaped distribution (`posttrain.sampling.recomputed`).
 
     Attributes:
-        temperature: 0 takes the likeliest token, and log-probabilities are then unscaled.
+        temperature: as in :class:`Shaping`, but the likeliest token unless asked otherwise.
         max_tokens: longest completion, end-of-sequence token included.
         seed: of each request, for the same samples again; None takes the engine's.
         ignore_eos: generate ``max_tokens`` tokens whatever comes.

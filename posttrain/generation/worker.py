@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from posttrain.errors import StackError, WorkerError
@@ -18,7 +16,7 @@ from posttrain.generation.noise import drop_expected_warnings
 from posttrain.generation.port import bind
 from posttrain.generation.settings import EngineSettings, Sampling, engine_environment
 from posttrain.imports import collector_paused
-from posttrain.refit.transport import Published
+from posttrain.refit.acknowledgement import Served
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -26,11 +24,14 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     from posttrain.generation.core import InProcessCore
+    from posttrain.generation.direct import Completion
     from posttrain.generation.server import Server
     from posttrain.refit.acknowledgement import Acknowledgement
+    from posttrain.refit.offer import Offer
 
 T = TypeVar("T")
-Completion = tuple[tuple[int, ...], tuple[float, ...]]
+# Of the weights that an engine starts with.
+FIRST_VERSION = 0
 
 
 class GenerationWorker:
@@ -44,7 +45,6 @@ class GenerationWorker:
     def __init__(self, name: str, deadline_s: float = 60.0) -> None:
         self.name = name
         self.deadline_s = deadline_s
-        self.weight_version = 0
         self._loop: LoopThread | None = None
         self._engine: AsyncLLM | None = None
         self._core: InProcessCore | None = None
@@ -90,8 +90,10 @@ class GenerationWorker:
         except BaseException:
             sock.close()
             raise
+        await self._core.set_weight_version_async(str(FIRST_VERSION))
         self._server = Server(self._engine, args, sock)
         await self._server.start()
+        self._server.stamp(FIRST_VERSION)
         return self._server.base_url
 
     @property
@@ -116,60 +118,43 @@ class GenerationWorker:
         """
 
         async def all_of_them() -> list[Completion]:
-            return await asyncio.gather(*(self._complete(ids, sampling) for ids in prompts))
+            from posttrain.generation.direct import complete
+
+            return await complete(*self._running(), prompts, sampling)
 
         return self._wait(all_of_them(), self.deadline_s, "generate")
 
-    async def _complete(self, prompt: Sequence[int], sampling: Sampling) -> Completion:
-        from vllm.inputs.engine import tokens_input
-        from vllm.sampling_params import RequestOutputKind, SamplingParams
+    def load_weights(self, offer: Offer) -> Acknowledgement:
+        """Serve the weights that are offered from now on, and prove it.
 
-        engine, _ = self._running()
-        params = SamplingParams(
-            temperature=sampling.temperature,
-            max_tokens=sampling.max_tokens,
-            seed=sampling.seed,
-            ignore_eos=sampling.ignore_eos,
-            logprobs=0,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )
-        tokens = tokens_input(list(prompt))
-        async for output in engine.generate(tokens, params, uuid.uuid4().hex):
-            (completion,) = output.outputs
-        ids = tuple(completion.token_ids)
-        pairs = zip(ids, completion.logprobs, strict=True)
-        return ids, tuple(choices[token].logprob for token, choices in pairs)
-
-    def load_weights(self, path: str, names: Sequence[str], version: int) -> Acknowledgement:
-        """Serve the weights at ``path`` from now on, and prove it.
-
-        Nothing is loaded before the manifest is exactly the model. While weights are loaded no
-        request is scheduled; then the prefix cache is emptied and the live weights are read back.
-        When anything fails after loading began, the engine is ended: a half-updated engine is
-        never served, its server answers with an error.
+        Nothing is loaded before the manifest is exactly the model and all receivers have met the
+        sender. While weights are loaded no request is scheduled; then the prefix cache is emptied
+        and the live weights are read back. When anything fails after loading began, the engine is
+        ended: a half-updated engine is never served, its server answers with an error.
 
         Args:
-            path: a safetensors file (``posttrain.refit.transport``).
-            names: checkpoint names that the policy says it published.
-            version: of these weights.
+            offer: what the policy sends while this call lasts.
 
         Raises:
-            RefitError: requests are in flight, the manifest differs (each tensor is named), or the
-                live weights are not the published ones.
+            RefitError: requests are in flight, the version is not newer, the manifest differs
+                (each tensor is named), the sender does not send, or the live weights are not
+                those that were offered.
             WorkerError: the engine is dead, or did not answer in time.
         """
-        return self._wait(self._refit(Path(path), names, version), self.deadline_s, "load_weights")
 
-    async def _refit(self, path: Path, names: Sequence[str], version: int) -> Acknowledgement:
-        from posttrain.generation.update import update_weights
+        async def refit() -> Acknowledgement:
+            from posttrain.generation.update import update_weights
 
-        engine, core = self._running()
-        ack = await update_weights(engine, core, self.name, Published(path, tuple(names), version))
-        self.weight_version = version
-        return ack
+            engine, core = self._running()
+            ack = await update_weights(engine, core, self.name, offer)
+            if self._server is not None:
+                self._server.stamp(ack.weight_version)
+            return ack
 
-    def checksum(self) -> str:
-        """The checksum of the live weights, read back (``posttrain.checksum.state_checksum``).
+        return self._wait(refit(), self.deadline_s, "load_weights")
+
+    def served(self) -> Served:
+        """The version and the checksum (``posttrain.checksum``) of the live weights, read back.
 
         A model that is spread over tensor-parallel ranks is put together here for it, in host
         memory.
@@ -179,13 +164,13 @@ class GenerationWorker:
             RefitError: a weight cannot be read back, or is not all there.
         """
 
-        async def read() -> str:
-            from posttrain.generation.update import live_checksum
+        async def read() -> Served:
+            from posttrain.generation.update import live_checksum, served_version
 
             _, core = self._running()
-            return await live_checksum(core, self.name)
+            return Served(await served_version(core), await live_checksum(core, self.name))
 
-        return self._wait(read(), self.deadline_s, "checksum")
+        return self._wait(read(), self.deadline_s, "served")
 
     def reset_prefix_cache(self) -> None:
         """Forget every cached prefix.
@@ -224,17 +209,10 @@ class GenerationWorker:
         self._wait(self._doze("wake_up"), self.deadline_s, "wake")
 
     async def _doze(self, method: str) -> None:
+        from posttrain.generation.memory import doze
+
         engine, _ = self._running()
-        config = engine.vllm_config
-        if config.device_config.device_type == "cpu":
-            return
-        if not config.model_config.enable_sleep_mode:
-            raise WorkerError(
-                f"{method} of {self.name}",
-                f"an engine on {config.device_config.device_type}, started without sleep_mode",
-                "hand memory over only between processes that share an accelerator",
-            )
-        await getattr(engine, method)()
+        await doze(engine, self.name, method)
 
     def health(self) -> int:
         """The version of the weights that are served.
@@ -244,8 +222,10 @@ class GenerationWorker:
         """
 
         async def check() -> int:
-            self._running()
-            return self.weight_version
+            from posttrain.generation.update import served_version
+
+            _, core = self._running()
+            return await served_version(core)
 
         return self._wait(check(), self.deadline_s, "health")
 

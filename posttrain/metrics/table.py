@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 from posttrain.errors import StackError
+from posttrain.metrics.acceptance import ACCEPTANCE
+from posttrain.metrics.metric import SECONDS, TEXT, Metric, three
 from posttrain.nearest import nearest
-
-TEXT = "text"
-SECONDS = "seconds"
 
 _HEAD = """# Metrics
 
@@ -23,45 +19,16 @@ number that is not finite stands there as `NaN`, `Infinity` or `-Infinity`, so t
 it. The numbers are in TensorBoard's event files under `tensorboard/` too; texts are in the JSON
 lines only.
 
-`<n>` is the number of a generation worker, from 0. Starting is timed in the first step's line.
+`<n>` is the number of a generation worker, from 0, `<verifier>` the name of a verifier. Starting is
+timed in the first step's line. `rollout/` and `verifier/` are what `posttrain.accept` and
+`posttrain.verify` write, whose steps are rounds and which write no events (docs/jobs.md).
 
 | name | unit | meaning | formula |
 |---|---|---|---|
 """
 
-
-@dataclass(frozen=True)
-class Metric:
-    """One metric.
-
-    Attributes:
-        name: its name; ``<n>`` stands for a number from 0.
-        unit: ``text`` marks a metric that is no number.
-        meaning: what it says.
-        formula: how it is computed; empty where the meaning says it all.
-    """
-
-    name: str
-    unit: str
-    meaning: str
-    formula: str = ""
-
-    def matches(self, name: str) -> bool:
-        """Whether ``name`` is this metric."""
-        pattern = re.escape(self.name).replace("<n>", "(0|[1-9][0-9]*)")
-        return re.fullmatch(pattern, name) is not None
-
-
-def _three(name: str, unit: str, meaning: str, formula: str = "") -> list[Metric]:
-    return [
-        Metric(f"{name}/min", unit, f"smallest {meaning}", formula),
-        Metric(f"{name}/max", unit, f"largest {meaning}", formula),
-        Metric(f"{name}/mean", unit, f"mean {meaning}", formula),
-    ]
-
-
-_ADVANTAGE = "(reward - mean of all rewards) / (population deviation of all rewards + epsilon)"
-_CHECKSUM = "SHA-256 over sorted names, dtypes, shapes and bytes of the full tensors"
+_ADVANTAGE = "by `advantages.kind`: docs/advantages.md"
+_CHECKSUM = "SHA-256 over sorted names, dtypes, shapes and SHA-256 of each full tensor's bytes"
 
 STAGES = {
     "cluster": "start of the Ray cluster",
@@ -74,12 +41,29 @@ STAGES = {
     "training": "loss, gradients and optimizer step",
     "refit": "weights sent, loaded and acknowledged",
     "validation": "validation after the refit",
+    "verification": "all verdicts of a round",
     "step": "one whole step, from rollouts to validation",
+    "checkpoint": "the checkpoint of the step before, written",
+    "resume": "checkpoint read, its weights sent to the engines",
 }
 
 METRICS: tuple[Metric, ...] = (
-    *_three("train/reward", "reward", "reward of the step's samples"),
-    *_three("train/advantages", "deviations", "advantage of the step's samples", _ADVANTAGE),
+    *three("train/reward", "reward", "reward of the step's samples"),
+    *three("train/advantages", "deviations", "advantage of a trained token", _ADVANTAGE),
+    Metric("train/groups", "count", "prompts of which at least one rollout was trained on"),
+    Metric(
+        "train/groups_without_advantage",
+        "count",
+        "prompts of which no trained token had an advantage, so that nothing was learnt from them",
+        "groups whose advantages are all exactly 0",
+    ),
+    Metric(
+        "train/reference_kl",
+        "nats per token",
+        "divergence of the policy from the start weights, before the optimizer step; written where"
+        " `advantages.kl_coefficient` is above 0",
+        "mean over trained tokens of the estimate by `advantages.kl_estimator`",
+    ),
     Metric(
         "train/loss",
         "1",
@@ -97,8 +81,49 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "train/token_mult_prob_error",
         "ratio",
-        "how far generation's token probabilities are from the policy's; 1 is equality",
+        "how far generation's token probabilities are from the policy's; 1 is equality; masked"
+        " sequences count",
         "mean over completion tokens of exp(abs(policy logprob - generation logprob))",
+    ),
+    Metric(
+        "train/token_mult_prob_error_max",
+        "ratio",
+        "the same of the worst token",
+        "max over completion tokens of exp(abs(policy logprob - generation logprob))",
+    ),
+    Metric(
+        "train/token_mult_prob_error_trained",
+        "ratio",
+        "the same mean without masked sequences",
+        "mean over trained tokens of exp(abs(policy logprob - generation logprob))",
+    ),
+    Metric(
+        "train/sequence_mult_prob_error_max",
+        "ratio",
+        "the same of the worst sequence, which `parity.mask_above` bounds",
+        "max over sequences of the mean over its tokens",
+    ),
+    Metric(
+        "train/generation_kl_k1",
+        "nats per token",
+        "divergence of generation from the policy, of which single tokens may be negative",
+        "mean over completion tokens of d, d = generation logprob - policy logprob",
+    ),
+    Metric(
+        "train/generation_kl_k3",
+        "nats per token",
+        "the same divergence, estimated so that no token is negative",
+        "mean over completion tokens of exp(-d) - 1 + d",
+    ),
+    Metric(
+        "train/masked_sequences",
+        "count",
+        "sequences that were left out of the step, because their error is above"
+        " `parity.mask_above`",
+    ),
+    Metric("train/masked_tokens", "tokens", "completion tokens of these sequences"),
+    Metric(
+        "train/masked_rows", TEXT, "dataset rows of these sequences, each as often as it was masked"
     ),
     Metric(
         "train/clip_fraction",
@@ -109,12 +134,25 @@ METRICS: tuple[Metric, ...] = (
     Metric("train/optimizer_steps", "count", "optimizer steps taken in this step"),
     Metric("train/completion_tokens", "tokens", "completion tokens that were trained on"),
     Metric(
+        "train/tokens_outside_filters",
+        "tokens",
+        "trained completion tokens that the policy's own top-k and top-p would not have kept; they"
+        " are scored all the same (docs/sampling.md)",
+    ),
+    Metric(
         "refit/generation_workers_updated",
         "count",
         "workers that acknowledged the new weights with the right names and checksum",
     ),
     Metric("refit/weight_version", "count", "version that every worker serves now: the step"),
+    Metric("refit/transport", TEXT, "how the weights were sent (docs/refit.md)"),
     Metric("refit/bytes", "bytes", "weights sent to one worker"),
+    Metric("refit/buffers", "count", "buffers in which they were sent"),
+    Metric(
+        "train/weight_version",
+        "count",
+        "version of the weights that generated the samples trained on, the same for each of them",
+    ),
     Metric("policy/checksum_before_step", TEXT, "weights before the optimizer step", _CHECKSUM),
     Metric("policy/checksum_after_step", TEXT, "weights after the optimizer step", _CHECKSUM),
     Metric(
@@ -135,6 +173,7 @@ METRICS: tuple[Metric, ...] = (
         "share of the validation rows whose answer the verifier accepts, after the refit",
         "count(reward = 1) / rows",
     ),
+    *ACCEPTANCE,
     *(Metric(f"timing/{stage}", SECONDS, meaning) for stage, meaning in STAGES.items()),
 )
 

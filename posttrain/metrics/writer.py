@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from posttrain.disk import Lines, writing
 from posttrain.errors import StackError
-from posttrain.metrics.table import TEXT, Metric, find
+from posttrain.metrics.metric import TEXT, Metric
+from posttrain.metrics.table import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,30 +26,33 @@ class MetricsWriter:
     A line is on the disk, whole, when :meth:`write` returns.
 
     Args:
-        run_dir: the run's folder; ``metrics.jsonl`` must not exist in it yet.
+        run_dir: the run's folder; ``metrics.jsonl`` must not exist in it yet, unless the run goes
+            on.
+        after: the last step of the run's earlier part, of which nothing later is left there; None
+            for a new run.
+        events: whether TensorBoard's files are written too. A run whose steps only repeat each
+            other has no curve to show, and its process need not have TensorBoard.
 
     Raises:
         StackError: when the folder already holds metrics, or cannot be written.
     """
 
-    def __init__(self, run_dir: Path) -> None:
-        # A second of imports that only the writing process should pay for.
-        from tensorboard.summary import Writer
-
+    def __init__(self, run_dir: Path, *, after: int | None = None, events: bool = True) -> None:
         self.path = run_dir / "metrics.jsonl"
-        self._last_step = -1
-        if self.path.exists():
+        self._last_step = -1 if after is None else after
+        if after is None and self.path.exists():
             raise StackError(
                 f"write metrics to {self.path}",
                 "metrics of an earlier run",
-                "give each run a fresh folder (run.dir)",
+                "give each run a fresh folder (run.dir), or go on with this one"
+                " (checkpoint.resume=auto)",
             )
         self._hook_before = threading.excepthook
         threading.excepthook = self._thread_failed
         with self._writing():
             run_dir.mkdir(parents=True, exist_ok=True)
-            self._lines = Lines(self.path)
-            self._events = Writer(str(run_dir / "tensorboard"))
+            self._lines = Lines(self.path, grow=after is not None)
+            self._events = _events(run_dir / "tensorboard") if events else None
 
     def __enter__(self) -> Self:
         return self
@@ -87,26 +91,18 @@ class MetricsWriter:
         with self._writing():
             self._lines.append(line)
             self._last_step = step
-            self._add_events(step, metrics)
+            if self._events is not None:
+                _add(self._events, step, metrics)
 
     def close(self) -> None:
         """Flush and close both files."""
         self._lines.close()
         try:
             with self._writing():
-                self._events.close()
+                if self._events is not None:
+                    self._events.close()
         finally:
             threading.excepthook = self._hook_before
-
-    def _add_events(self, step: int, metrics: Mapping[str, Number | str]) -> None:
-        import numpy as np
-
-        # Events hold single precision; what is beyond it is shown as infinite, without a warning.
-        with np.errstate(over="ignore"):
-            for name, value in metrics.items():
-                if not isinstance(value, str):
-                    self._events.add_scalar(name, value, step)
-        self._events.flush()
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
         """Leave out of the log what TensorBoard's thread also hands to whoever writes next."""
@@ -115,6 +111,24 @@ class MetricsWriter:
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing("metrics", self.path.parent)
+
+
+def _events(folder: Path) -> Any:
+    # A second of imports that only the writing process should pay for.
+    from tensorboard.summary import Writer
+
+    return Writer(str(folder))
+
+
+def _add(events: Any, step: int, metrics: Mapping[str, Number | str]) -> None:
+    import numpy as np
+
+    # Events hold single precision; what is beyond it is shown as infinite, without a warning.
+    with np.errstate(over="ignore"):
+        for name, value in metrics.items():
+            if not isinstance(value, str):
+                events.add_scalar(name, value, step)
+    events.flush()
 
 
 def _check_type(name: str, metric: Metric, value: object) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
+from posttrain.policy.logprobs import Shapes, shapes
+from posttrain.sampling import Distribution
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from posttrain.sample import Sample
 
@@ -43,11 +46,24 @@ class Batch:
         input_ids: token ids, shape (sequences, tokens), at least (1, 2).
         targets: the token after each position, shape (sequences, tokens - 1).
         mask: True where the target is a completion token, same shape as `targets`.
+        drawn_from: what each sequence's completion was drawn from.
     """
 
     input_ids: torch.Tensor
     targets: torch.Tensor
     mask: torch.Tensor
+    drawn_from: tuple[Distribution, ...]
+
+    def shapes(self) -> Shapes:
+        """What each completion token was drawn from, in order."""
+        return shapes(self.drawn_from, self.mask.sum(-1), self.mask.device)
+
+    def lay_out(self, values: torch.Tensor) -> torch.Tensor:
+        """Put one value a completion token, in order, where its target is; zero elsewhere.
+
+        Gradients flow to `values`, also where there is none: the result always has a history.
+        """
+        return values.new_zeros(self.mask.shape).masked_scatter(self.mask, values)
 
     def spread(self, values: Sequence[Sequence[float]]) -> torch.Tensor:
         """Lay one value a completion token out like `targets`, zero elsewhere, in float32."""
@@ -62,10 +78,37 @@ class Batch:
         return [row[mask].tolist() for row, mask in rows]
 
 
-def make_batch(samples: Sequence[Sample], device: torch.device) -> Batch:
+# Some samples' places among all, and these samples laid out.
+Placed: TypeAlias = tuple[range, Batch]
+
+
+def batches(
+    samples: Sequence[Sample],
+    drawn_from: Sequence[Distribution],
+    parts: Sequence[range],
+    device: torch.device,
+) -> Iterator[Placed]:
+    """Lay all ranks' `samples` and what each was drawn from out, one of `parts` after another."""
+    for part in parts:
+        chosen = [samples[place] for place in part]
+        yield part, make_batch(chosen, device, [drawn_from[place] for place in part])
+
+
+def make_batch(
+    samples: Sequence[Sample],
+    device: torch.device,
+    drawn_from: Sequence[Distribution] | None = None,
+) -> Batch:
     """Lay `samples` out; without any, one sequence of padding without a completion token.
 
-    Attention is causal and padding is on the right, so the model needs no attention mask.
+    Attention is causal and padding is on the right, so the model needs no attention mask. A
+    completion that was truncated has no end-of-sequence token, and none is invented: its tokens
+    count like any other's, and nothing after them does.
+
+    Args:
+        samples: what to lay out.
+        device: of the tensors.
+        drawn_from: one a sample; None: the model's own distribution for all.
     """
     sequences = [sample.prompt_ids + sample.completion_ids for sample in samples]
     width = max((len(sequence) for sequence in sequences), default=2)
@@ -79,4 +122,5 @@ def make_batch(samples: Sequence[Sample], device: torch.device) -> Batch:
         input_ids=input_ids.to(device),
         targets=input_ids[:, 1:].to(device),
         mask=mask[:, 1:].to(device),
+        drawn_from=tuple(drawn_from or [Distribution()] * shape[0]),
     )

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import ray
+
 from posttrain.actors import Actors, ProcessActor, actor_options
-from posttrain.errors import WorkerError
+from posttrain.errors import RefitError, StackError, WorkerError
 from posttrain.imports import collector_paused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from posttrain.checkpoint.manifest import Saved
     from posttrain.policy.options import PolicyOptions
+    from posttrain.refit.offer import Offer, Request
     from posttrain.sample import Sample
+    from posttrain.sampling import Drawn
+
+# How long a sender may take to say why it ended, when engines say that they got nothing.
+LAST_WORDS_S = 2.0
 
 
 class RankActor(ProcessActor):
@@ -60,6 +70,8 @@ class PolicyGroup:
         self.options = options
         self._timeout_s = call_timeout_s
         self._lost: WorkerError | None = None
+        # Checksum of the last offer, for as long as the weights cannot be others.
+        self._offered: str | None = None
         default = {"num_cpus": 0.5, "num_gpus": 1 if options.device == "cuda" else 0}
         self._actors = Actors(
             RankActor,
@@ -86,21 +98,27 @@ class PolicyGroup:
         """
         self._guarded(lambda: self._actors.gather("start", self._starting, timeout_s))
 
-    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+    def logprobs(self, samples: Sequence[Sample], drawn_from: Drawn) -> list[list[float]]:
         """Recompute the completion tokens' log-probabilities, one list a sample, in order."""
-        parts = self._call("logprobs", list(samples), temperature)
+        parts = self._call("logprobs", list(samples), drawn_from)
+        return [values for part in parts for values in part]
+
+    def reference_logprobs(self, samples: Sequence[Sample], drawn_from: Drawn) -> list[list[float]]:
+        """The same by the frozen reference: see `PolicyRank.reference_logprobs`."""
+        parts = self._call("reference_logprobs", list(samples), drawn_from)
         return [values for part in parts for values in part]
 
     def train_step(
         self,
         samples: Sequence[Sample],
-        advantages: Sequence[float],
+        advantages: Sequence[Sequence[float]],
         old_logprobs: Sequence[Sequence[float]],
-        temperature: float,
+        drawn_from: Drawn,
     ) -> dict[str, float]:
         """Take exactly one optimizer step: see `PolicyRank.train_step`."""
+        self._offered = None
         results: list[dict[str, float]] = self._call(
-            "train_step", list(samples), list(advantages), list(old_logprobs), temperature
+            "train_step", list(samples), list(advantages), list(old_logprobs), drawn_from
         )
         return results[0]
 
@@ -109,13 +127,62 @@ class PolicyGroup:
         checksum: str = self._call("checksum")[0]
         return checksum
 
-    def publish_state(self, path: Path) -> list[str]:
-        """Write the whole model to `path` as safetensors and return its tensors' names."""
-        names: list[str] = self._call("publish_state", path)[0]
-        return names
+    def checksum_since_offer(self) -> str:
+        """The last offer's checksum while nothing has touched the weights since, else `checksum`.
+
+        Gathering a whole model once more only to find it the same takes as long as a refit.
+        """
+        if self._lost:
+            raise self._lost
+        return self._offered or self.checksum()
+
+    def offer_weights(self, request: Request) -> Offer:
+        """Make the whole model ready to be sent: see `PolicyRank.offer_weights`."""
+        offer: Offer = self._call("offer_weights", request)[0]
+        self._offered = offer.checksum
+        return offer
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Have rank 0 send what was offered while the block has the engines receive it.
+
+        Raises:
+            StackError: whatever the block raises, unless rank 0 died, which explains it. A sender
+                that still waits for others then is left to its own deadline.
+        """
+        if self._lost:
+            raise self._lost
+        first, *_ = self._actors.names
+        sent = {first: self._actors.submit(first, "send_weights")}
+
+        def gather() -> dict[str, Any]:
+            return self._actors.gather("send_weights", sent, self._timeout_s)
+
+        try:
+            yield
+        except StackError:
+            if ray.wait(list(sent.values()), timeout=LAST_WORDS_S)[0]:
+                # Of a refit that failed the engine knows more than its sender.
+                with suppress(RefitError):
+                    self._guarded(gather)
+            raise
+        self._guarded(gather)
+
+    def save_checkpoint(self, folder: Path) -> Saved:
+        """Write all ranks' training state to an empty folder that they share."""
+        parts: list[Saved] = self._call("save_checkpoint", folder)
+        files = {name: content for part in parts for name, content in part.files.items()}
+        return replace(parts[0], files=files)
+
+    def load_checkpoint(self, folder: Path) -> int:
+        """Take over what as many ranks have saved; returns the steps that they had taken."""
+        self._offered = None
+        steps: int = self._call("load_checkpoint", folder)[0]
+        return steps
 
     def to_host(self) -> None:
         """Hand the accelerators over to colocated engines: see `PolicyRank.to_host`."""
+        self._offered = None  # what is copied is looked at again
         self._call("to_host")
 
     def to_device(self) -> None:

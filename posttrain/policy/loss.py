@@ -46,7 +46,7 @@ def clipped_policy_loss(
     Args:
         logprobs: the policy's log-probabilities, shape (sequences, tokens).
         old_logprobs: the policy's log-probabilities before the step, same shape, no gradient.
-        advantages: one a sequence, shape (sequences,).
+        advantages: one a token, same shape.
         mask: True where a completion token is the target, same shape as `logprobs`.
         clip: bounds of the ratio.
 
@@ -56,8 +56,7 @@ def clipped_policy_loss(
     # A masked position may hold anything; exp of it must reach neither the sum nor its gradient.
     difference = torch.where(mask, logprobs - old_logprobs, torch.zeros_like(logprobs))
     ratio = difference.exp()
-    weight = advantages.unsqueeze(-1)
-    plain = ratio * weight
-    held = ratio.clamp(1 - clip.low, 1 + clip.high) * weight
+    plain = ratio * advantages
+    held = ratio.clamp(1 - clip.low, 1 + clip.high) * advantages
     objective = torch.where(mask, torch.minimum(plain, held), torch.zeros_like(plain))
     return PolicyLoss(total=-objective.sum(), clipped=((held < plain) & mask).sum())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from posttrain.errors import RecipeError
+from posttrain.policy.schedule import Schedule
+from posttrain.sampling import PATHS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +25,8 @@ class PolicyOptions:
         dtype: `float32` or `bfloat16`: in what weights are computed with, published and counted in
             checksums, as generation holds them. The optimizer's own copy is always float32.
         host: address at which the other ranks reach rank 0.
-        learning_rate: AdamW's constant learning rate.
+        learning_rate: AdamW's learning rate.
+        schedule: what it is multiplied by at each step.
         weight_decay: AdamW's decoupled weight decay.
         betas: AdamW's decay rates of the moments.
         adam_epsilon: AdamW's epsilon.
@@ -31,11 +34,14 @@ class PolicyOptions:
         clip_low: how far below 1 a probability ratio counts.
         clip_high: how far above 1 a probability ratio counts.
         micro_batch_size: sequences in one forward pass of a rank.
+        logprobs: how log-probabilities are computed, one of `posttrain.sampling.PATHS`.
+        logprobs_chunk: completion tokens whose logits exist at a time, for the path `fused`.
         seed: seed of the rank's random generators.
         threads: OpenMP threads of a rank. One by default: spinning threads that share a core with
             another process are slower than no threads at all.
         start_timeout_s: how long a rank waits for the slowest one to import and load, in seconds.
         collective_timeout_s: how long a collective waits for the slowest rank, in seconds.
+        reference: whether each rank also keeps its part of the start weights, frozen.
     """
 
     model: Path
@@ -44,6 +50,7 @@ class PolicyOptions:
     dtype: str = "float32"
     host: str = "127.0.0.1"
     learning_rate: float = 1e-5
+    schedule: Schedule = field(default_factory=Schedule)
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
     adam_epsilon: float = 1e-8
@@ -51,16 +58,20 @@ class PolicyOptions:
     clip_low: float = 0.2
     clip_high: float = 0.2
     micro_batch_size: int = 8
+    logprobs: str = "plain"
+    logprobs_chunk: int = 1024
     seed: int = 0
     threads: int = 1
     start_timeout_s: float = 120.0
     collective_timeout_s: float = 60.0
+    reference: bool = False
 
     def __post_init__(self) -> None:
         _require("device", self.device, "cpu or cuda", holds=self.device in {"cpu", "cuda"})
         dtypes = {"float32", "bfloat16"}
         _require("dtype", self.dtype, "float32 or bfloat16", holds=self.dtype in dtypes)
-        for name in ("ranks", "micro_batch_size", "threads"):
+        _require("logprobs", self.logprobs, " or ".join(PATHS), holds=self.logprobs in PATHS)
+        for name in ("ranks", "micro_batch_size", "logprobs_chunk", "threads"):
             value = getattr(self, name)
             _require(name, value, "a whole number of at least 1", holds=value >= 1)
         positive = ("learning_rate", "max_grad_norm", "adam_epsilon")

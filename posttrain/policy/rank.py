@@ -12,33 +12,45 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from posttrain.checksum import state_checksum
 from posttrain.errors import StackError
 from posttrain.model.load import load_model
-from posttrain.policy.batch import Batch, make_batch, passes, split
-from posttrain.policy.logprobs import token_logprobs
+from posttrain.policy.batch import Placed, batches, passes, split
+from posttrain.policy.inputs import check_inputs
 from posttrain.policy.loss import Clip, clipped_policy_loss
-from posttrain.policy.parity import token_mult_prob_error
-from posttrain.refit.transport import publish
+from posttrain.policy.optimizer import make_optimizer
+from posttrain.policy.reference import load_reference
+from posttrain.policy.rendezvous import make_store, meet
+from posttrain.policy.schedule import advance
+from posttrain.policy.scoring import make_scorer
+from posttrain.policy.sharding import shard
+from posttrain.policy.state import load_state, save_state
+from posttrain.refit.dispatch import Dispatch
+from posttrain.sampling import one_a_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from transformers import PreTrainedModel
+
+    from posttrain.checkpoint.manifest import Saved
     from posttrain.policy.options import PolicyOptions
+    from posttrain.refit.offer import Offer, Request
     from posttrain.sample import Sample
+    from posttrain.sampling import Drawn
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 
 
 @dataclass(frozen=True)
 class _Totals:
-    """What the ranks add up after their passes: the loss, and tokens held by the clip."""
+    """What the ranks add up: the loss, tokens held by the clip and tokens outside the filters."""
 
     loss: float
     clipped: float
+    outside: float
 
 
 class PolicyRank:
@@ -56,6 +68,7 @@ class PolicyRank:
         self.dtype = getattr(torch, options.dtype)
         self.device = torch.device("cpu" if options.device == "cpu" else "cuda:0")
         self._store: dist.Store | None = None
+        self._dispatch = Dispatch()
         torch.set_num_threads(options.threads)
         torch.manual_seed(options.seed)
         torch.use_deterministic_algorithms(mode=True)
@@ -65,21 +78,24 @@ class PolicyRank:
 
         The port is bound before its number is known to anyone, so that it cannot be in use.
         """
-        self._store = self._make_store(port=0, serve=True)
+        self._store = make_store(self.options, port=0, serve=True)
         return int(self._store.port)
 
     def start(self, port: int) -> None:
         """Join the process group through rank 0's `port`, load the model and divide it.
 
         Raises:
-            ModelError: the model's folder holds other weights than its architecture has.
+            ModelError: the model's folder holds other weights than its architecture has, or
+                `logprobs` names a path that cannot score with it.
         """
         if self.options.host == "127.0.0.1":
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # needs no resolvable host name
         if self._store is None:
-            self._store = self._make_store(port=port, serve=False)
+            self._store = make_store(self.options, port=port, serve=False)
         model = load_model(self.options.model).to(self.device)
-        self._meet(self._store)
+        frozen = load_reference(self.options.model, self.device) if self.options.reference else None
+        self._scorer = make_scorer(self.options.logprobs, self.options.logprobs_chunk, model)
+        meet(self.options, self.rank, self._store)
         dist.init_process_group(
             BACKENDS[self.options.device],
             store=self._store,
@@ -87,73 +103,78 @@ class PolicyRank:
             world_size=self.options.ranks,
             timeout=timedelta(seconds=self.options.collective_timeout_s),
         )
-        self.model = model
         mesh = init_device_mesh(self.options.device, (self.options.ranks,))
-        precision = MixedPrecisionPolicy(param_dtype=self.dtype, reduce_dtype=torch.float32)
-        for layer in self.model.base_model.layers:
-            fully_shard(layer, mesh=mesh, mp_policy=precision)
-        fully_shard(self.model, mesh=mesh, mp_policy=precision)
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=self.options.learning_rate,
-            betas=self.options.betas,
-            eps=self.options.adam_epsilon,
-            weight_decay=self.options.weight_decay,
-        )
+        attach = self._scorer.attach
+        self.model = attach(shard(model, mesh, self.dtype))
+        self.reference = attach(shard(frozen, mesh, self.dtype)) if frozen else None
+        self.optimizer, self.scheduler = make_optimizer(self.model.parameters(), self.options)
         # Counted by the optimizer, not by whoever claims to have called it.
         self.optimizer.register_step_post_hook(self._count_step)
 
     def _count_step(self, *_: Any) -> None:
         self._steps += 1
 
-    def logprobs(self, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+    def logprobs(self, samples: Sequence[Sample], drawn_from: Drawn) -> list[list[float]]:
         """Recompute the completion tokens' log-probabilities of this rank's part of `samples`.
 
         Args:
             samples: all ranks' samples.
-            temperature: the temperature at which they were generated.
+            drawn_from: what their completion tokens were drawn from, or one for each sample.
 
         Returns:
             One list a sample of this rank's part, one value a completion token.
+
+        Raises:
+            RecipeError: the path `logprobs` of the options cannot score such tokens.
         """
-        collected: list[list[float]] = []
-        with torch.no_grad():
-            for part in self._passes(len(samples)):
-                batch = make_batch([samples[index] for index in part], self.device)
-                values = self._forward(batch, temperature)
-                collected += batch.collect(values)[: len(part)]
-        return collected
+        return self._score(self.model, samples, drawn_from)
+
+    def reference_logprobs(self, samples: Sequence[Sample], drawn_from: Drawn) -> list[list[float]]:
+        """The same as `logprobs` by the frozen reference, that is by the start weights.
+
+        Raises:
+            StackError: the options ask for no reference.
+        """
+        if self.reference is None:
+            raise StackError(
+                asked="log-probabilities by the reference policy",
+                found="ranks that were started without one",
+                todo="start them with the option reference=True",
+            )
+        values = self._score(self.reference, samples, drawn_from)
+        # Its outermost parameters stay whole until a backward pass, which never comes.
+        self.reference.reshard()
+        return values
 
     def train_step(
         self,
         samples: Sequence[Sample],
-        advantages: Sequence[float],
+        advantages: Sequence[Sequence[float]],
         old_logprobs: Sequence[Sequence[float]],
-        temperature: float,
+        drawn_from: Drawn,
     ) -> dict[str, float]:
         """Take exactly one AdamW step on all ranks' samples, or none at all and raise.
 
         Args:
             samples: all ranks' samples, at least one.
-            advantages: one a sample.
+            advantages: one a completion token.
             old_logprobs: the policy's log-probabilities before the step, one a completion token.
-            temperature: the temperature at which the samples were generated.
+            drawn_from: what the completion tokens were drawn from, or one for each sample.
 
         Returns:
             The same on all ranks: `loss`, `grad_norm` (before clipping), `lr`, `clip_fraction`
-            (of tokens), `token_mult_prob_error` (generation against `old_logprobs`),
-            `optimizer_steps` (during this call, as the optimizer's own hook counted them) and
-            `completion_tokens` (of all ranks).
+            (of tokens), `optimizer_steps` (during this call, as the optimizer's own hook counted
+            them), `completion_tokens` and `tokens_outside_filters` (both of all ranks).
 
         Raises:
             StackError: the inputs do not belong together, or loss or gradients are not finite;
                 weights and optimizer state are then what they were.
         """
-        _check_inputs(samples, advantages, old_logprobs)
+        check_inputs(samples, advantages, old_logprobs)
         tokens = sum(len(sample.completion_ids) for sample in samples)
         steps_before = self._steps
         self.optimizer.zero_grad()
-        totals = self._backward(samples, advantages, old_logprobs, temperature, tokens)
+        totals = self._backward(samples, advantages, old_logprobs, drawn_from, tokens)
         norm = self._clip_gradients()
         if not (math.isfinite(totals.loss) and math.isfinite(norm)):
             self.optimizer.zero_grad()
@@ -167,13 +188,11 @@ class PolicyRank:
         return {
             "loss": totals.loss,
             "grad_norm": norm,
-            "lr": float(self.optimizer.param_groups[0]["lr"]),
+            "lr": advance(self.scheduler),
             "clip_fraction": totals.clipped / tokens,
-            "token_mult_prob_error": token_mult_prob_error(
-                [sample.logprobs for sample in samples], old_logprobs
-            ),
             "optimizer_steps": self._steps - steps_before,
             "completion_tokens": tokens,
+            "tokens_outside_filters": int(totals.outside),
         }
 
     def checksum(self) -> str:
@@ -181,19 +200,23 @@ class PolicyRank:
         state = self._full_state()
         return state_checksum(state.items()) if self.rank == 0 else ""
 
-    def publish_state(self, path: Path) -> list[str]:
-        """Let rank 0 write the whole model to `path` as safetensors, complete or not at all.
-
-        Returns:
-            The sorted names of the tensors on rank 0, an empty list on the others.
-
-        Raises:
-            StackError: the file system is too full, or refuses the file.
-        """
+    def offer_weights(self, request: Request) -> Offer | None:
+        """Gather the whole model on rank 0 and make it ready to be sent: see `Dispatch.offer`."""
         state = self._full_state()
-        if self.rank != 0:
-            return []
-        return publish(state, path)
+        return self._dispatch.offer(state, request) if self.rank == 0 else None
+
+    def send_weights(self) -> None:
+        """Let rank 0 send what it offered: see `Dispatch.send`; not collective."""
+        if self.rank == 0:
+            self._dispatch.send()
+
+    def save_checkpoint(self, folder: Path) -> Saved:
+        """Write what a later run needs to go on: see `posttrain.policy.state`."""
+        return save_state(folder, self.model, self.optimizer, self.scheduler)
+
+    def load_checkpoint(self, folder: Path) -> int:
+        """Go on where another run was; returns the steps it had taken: see `save_checkpoint`."""
+        return load_state(folder, self.model, self.optimizer, self.scheduler)
 
     def to_host(self) -> None:
         """Hand the accelerator's memory over to a colocated engine: keep everything on the host.
@@ -211,54 +234,45 @@ class PolicyRank:
         dist.destroy_process_group()
         self._store = None
 
-    def _make_store(self, *, port: int, serve: bool) -> dist.TCPStore:
-        return dist.TCPStore(
-            self.options.host,
-            port,
-            self.options.ranks,
-            is_master=serve,
-            wait_for_workers=False,
-            timeout=timedelta(seconds=self.options.start_timeout_s),
-        )
+    def _score(
+        self, model: PreTrainedModel, samples: Sequence[Sample], drawn_from: Drawn
+    ) -> list[list[float]]:
+        collected: list[list[float]] = []
+        with torch.no_grad():
+            for part, batch in self._batches(samples, drawn_from):
+                collected += batch.collect(self._scorer(model, batch).logprobs)[: len(part)]
+        return collected
 
-    def _meet(self, store: dist.Store) -> None:
-        """Wait until every rank has imported and loaded: a collective's patience is shorter."""
-        names = [f"loaded/{rank}" for rank in range(self.options.ranks)]
-        store.set(names[self.rank], "")
-        store.wait(names, timedelta(seconds=self.options.start_timeout_s))
-
-    def _passes(self, count: int) -> list[range]:
-        mine = split(count, self.options.ranks)[self.rank]
-        return passes(mine, count, self.options.ranks, self.options.micro_batch_size)
-
-    def _forward(self, batch: Batch, temperature: float) -> torch.Tensor:
-        logits = self.model(batch.input_ids, use_cache=False).logits[:, :-1]
-        return token_logprobs(logits, batch.targets, temperature)
+    def _batches(self, samples: Sequence[Sample], drawn_from: Drawn) -> Iterator[Placed]:
+        each = one_a_sample(drawn_from, len(samples))
+        self._scorer.path.check(each)  # of all ranks' samples, so that all ranks refuse alike
+        mine = split(len(samples), self.options.ranks)[self.rank]
+        parts = passes(mine, len(samples), self.options.ranks, self.options.micro_batch_size)
+        return batches(samples, each, parts, self.device)
 
     def _backward(
         self,
         samples: Sequence[Sample],
-        advantages: Sequence[float],
+        advantages: Sequence[Sequence[float]],
         old_logprobs: Sequence[Sequence[float]],
-        temperature: float,
+        drawn_from: Drawn,
         tokens: int,
     ) -> _Totals:
         """Accumulate the gradients of all passes and add the ranks' figures up."""
-        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
-        for part in self._passes(len(samples)):
-            batch = make_batch([samples[index] for index in part], self.device)
-            weights = [advantages[index] for index in part] or [0.0]
+        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        for part, batch in self._batches(samples, drawn_from):
+            scores = self._scorer(self.model, batch)
             loss = clipped_policy_loss(
-                self._forward(batch, temperature),
+                scores.logprobs,
                 batch.spread([old_logprobs[index] for index in part]),
-                torch.tensor(weights, dtype=torch.float32, device=self.device),
+                batch.spread([advantages[index] for index in part]),
                 batch.mask,
                 Clip(self.options.clip_low, self.options.clip_high),
             )
             share = loss.total / tokens
             # FSDP2 divides the summed gradients by the number of ranks.
             (share * self.options.ranks).backward()
-            sums += torch.stack([share.detach(), loss.clipped]).to(sums)
+            sums += torch.stack([share.detach(), loss.clipped, scores.outside]).to(sums)
         dist.all_reduce(sums)
         return _Totals(*sums.tolist())
 
@@ -279,21 +293,10 @@ class PolicyRank:
         if self.device.type == "cpu":
             return
         self.model.to(device)
+        if self.reference is not None:
+            self.reference.to(device)
         for state in self.optimizer.state.values():
             for name, value in state.items():
                 if isinstance(value, torch.Tensor):
                     state[name] = value.to(device)
         torch.cuda.empty_cache()
-
-
-def _check_inputs(
-    samples: Sequence[Sample], advantages: Sequence[float], old_logprobs: Sequence[Sequence[float]]
-) -> None:
-    lengths = [len(sample.completion_ids) for sample in samples]
-    if not samples or len(advantages) != len(samples) or lengths != list(map(len, old_logprobs)):
-        raise StackError(
-            asked="samples with one advantage each and one old log-probability a completion token",
-            found=f"{len(samples)} samples with {lengths} completion tokens, {len(advantages)}"
-            f" advantages and {list(map(len, old_logprobs))} old log-probabilities",
-            todo="pass the log-probabilities recomputed from these very samples",
-        )

@@ -33,6 +33,19 @@ class Acknowledgement:
     weight_version: int
 
 
+@dataclass(frozen=True)
+class Served:
+    """What a worker serves. Plain Python.
+
+    Attributes:
+        version: of its weights.
+        checksum: of its live weights, read back.
+    """
+
+    version: int
+    checksum: str
+
+
 def check_acknowledgements(
     acks: Sequence[object],
     expected_workers: Sequence[str],
@@ -80,23 +93,48 @@ def check_acknowledgements(
     return len(valid)
 
 
-def check_sampled_with(checksums: Mapping[str, str], checksum: str) -> None:
+def check_sampled_with(
+    served: Mapping[str, Served], checksum: str, versions: Sequence[int | None]
+) -> int:
     """Accept a batch for training only when every worker sampled it with the policy's weights.
 
+    A sample states the version that its worker had before it was generated. No version is given
+    twice, and none is served again once another was: a worker that still has it has had no other
+    in between.
+
     Args:
-        checksums: each worker's, of its live weights.
+        served: what each worker serves now, after the samples, by its name.
         checksum: of the policy's weights.
+        versions: of the weights that generated each sample.
+
+    Returns:
+        The one version.
 
     Raises:
-        RefitError: naming every worker that serves other weights, or that there is none.
+        RefitError: naming every worker that serves other weights, every version that a sample
+            should not have, or that there is no worker or no sample.
     """
-    wrong = [f"{name} serves {found!r}" for name, found in checksums.items() if found != checksum]
-    if wrong or not checksums or not checksum:
+    wrong = [
+        f"{name} serves {each.checksum!r}"
+        for name, each in served.items()
+        if each.checksum != checksum
+    ]
+    now = {each.version for each in served.values()}
+    stale = Counter(version for version in versions if version not in now or len(now) > 1)
+    wrong += [
+        f"{count} of {len(versions)} samples are of version {version}, the workers serve"
+        f" {', '.join(map(str, sorted(now)))}"
+        for version, count in stale.items()
+    ]
+    if wrong or not served or not checksum or not versions:
         raise RefitError(
-            f"every generation worker serving the policy's weights {checksum!r}",
-            "; ".join(wrong) or f"{len(checksums)} workers",
-            "nothing was trained; check that policy and generation load one revision in one dtype",
+            f"samples by generation workers that serve the policy's weights {checksum!r}",
+            "; ".join(wrong) or f"{len(served)} workers, {len(versions)} samples",
+            "nothing was trained; check that policy and generation load one revision in one dtype,"
+            " and that only the run's controller has them refitted",
         )
+    (version,) = now
+    return version
 
 
 def _attendance(acks: Sequence[Acknowledgement], expected: Sequence[str]) -> list[str]:

@@ -5,36 +5,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import re
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from posttrain.data import check_agent
+from posttrain.environment.call import LateError, post, session
 from posttrain.environment.configure import AGENT
-from posttrain.errors import DataError, StackError, WorkerError
+from posttrain.errors import DataError, StackError
 from posttrain.rollout.convert import to_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from posttrain.data import Row
     from posttrain.sample import Sample
 
-_HTTP_OK = 200
+T = TypeVar("T")
 _WATCH_S = 0.2
-_EXCERPT_CHARS = 1500
-_SEE_LOG = "look into the logs of the engines and of Gym's servers"
-
-
-class _LateError(WorkerError):
-    """A rollout that took longer than its deadline."""
-
-    def blaming(self, silent: Sequence[str]) -> WorkerError:
-        """The same with the names of those that do not answer anything."""
-        either = f"; nor does {' or '.join(silent)} answer a health check" if silent else ""
-        return WorkerError(self.asked, self.found + either, self.todo)
 
 
 @dataclass(frozen=True)
@@ -51,6 +39,7 @@ class Agent:
             ends them at once instead of at the deadline.
         silent: called once after a rollout's deadline has passed, in another thread; returns the
             names of the processes behind the agent that do not answer, for the error.
+        took: called with the seconds of each rollout that was answered.
     """
 
     url: str
@@ -59,6 +48,7 @@ class Agent:
     concurrency: int = 8
     watch: Callable[[], None] = lambda: None
     silent: Callable[[], Sequence[str]] = tuple
+    took: Callable[[float], None] = lambda _: None
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.deadline_s <= 0:
@@ -69,9 +59,23 @@ class Agent:
 def collect(
     agent: Agent, rows: Sequence[Row], samples_per_row: int = 1, *, seed: str = ""
 ) -> list[Sample]:
+    """Roll out each row ``samples_per_row`` times, as :func:`collect_as`, into samples."""
+    return collect_as(to_sample, agent, rows, samples_per_row, seed=seed)
+
+
+def collect_as(
+    read: Callable[[int, Mapping[str, Any]], T],
+    agent: Agent,
+    rows: Sequence[Row],
+    samples_per_row: int = 1,
+    *,
+    seed: str = "",
+) -> list[T]:
     """Roll out each row ``samples_per_row`` times.
 
     Args:
+        read: makes of the agent's answer for a row (its index, the answer) what is returned; a
+            :class:`~posttrain.errors.StackError` of it fails the rollout.
         agent: where the rows are sent.
         rows: the tasks.
         samples_per_row: rollouts of each.
@@ -80,7 +84,7 @@ def collect(
             again, whatever the order in which they are computed.
 
     Returns:
-        ``len(rows) * samples_per_row`` samples in the order of ``rows``, a row's rollouts together.
+        ``len(rows) * samples_per_row`` rollouts in the order of ``rows``, a row's together.
 
     Raises:
         DataError: a row is meant for another agent; nothing was sent.
@@ -90,7 +94,7 @@ def collect(
         msg = f"{samples_per_row} samples per row"
         raise ValueError(msg)
     check_agent(rows, agent.name)
-    return asyncio.run(_collect(agent, rows, samples_per_row, seed))
+    return asyncio.run(_collect(read, agent, rows, samples_per_row, seed))
 
 
 def rollout_seed(seed: str, row: int, rollout: int) -> int:
@@ -100,17 +104,25 @@ def rollout_seed(seed: str, row: int, rollout: int) -> int:
 
 
 async def _collect(
-    agent: Agent, rows: Sequence[Row], samples_per_row: int, seed: str
-) -> list[Sample]:
+    read: Callable[[int, Mapping[str, Any]], T],
+    agent: Agent,
+    rows: Sequence[Row],
+    samples_per_row: int,
+    seed: str,
+) -> list[T]:
     slots = asyncio.Semaphore(agent.concurrency)
     failed: dict[tuple[int, int], StackError] = {}
 
-    async def roll_out(place: int, rollout: int) -> Sample:
+    async def roll_out(place: int, rollout: int) -> T:
         async with slots:
             try:
                 body = _body(rows[place], rollout, seed)
-                answer = await _run(session, agent, rows[place].index, body)
-                return to_sample(rows[place].index, answer)
+                asked = f"row {rows[place].index}: a rollout"
+                url, deadline_s = f"{agent.url}/run", agent.deadline_s
+                begun = time.monotonic()
+                answer = await post(client, url, body, asked=asked, deadline_s=deadline_s)
+                agent.took(time.monotonic() - begun)
+                return read(rows[place].index, answer)
             except StackError as error:
                 failed[place, rollout] = error
                 raise
@@ -120,8 +132,7 @@ async def _collect(
             agent.watch()
             await asyncio.sleep(_WATCH_S)
 
-    # The deadline of a call is the only limit; aiohttp's own would hide behind it.
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout()) as session:
+    async with session() as client:
         try:
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(keep_watch())
@@ -139,7 +150,7 @@ async def _collect(
                 await asyncio.sleep(_WATCH_S)
                 agent.watch()
             error = failed[min(failed)] if failed else _first(errors)
-            if isinstance(error, _LateError):
+            if isinstance(error, LateError):
                 error = error.blaming(await asyncio.to_thread(agent.silent))
             raise error from None
     return samples
@@ -176,42 +187,6 @@ def _extra_body(row: Row, metadata: dict[str, Any]) -> dict[str, Any]:
     return extra
 
 
-async def _run(
-    session: aiohttp.ClientSession, agent: Agent, row: int, body: dict[str, Any]
-) -> dict[str, Any]:
-    """POST one rollout to ``/run``, as Gym's own rollout collection does.
-
-    Gym's servers send again, for ever, what a dead engine did not answer; only the deadline here
-    ends that. When it passes, the connection closes and Gym cancels the rollout on its side.
-    """
-    asked, url = f"row {row}: a rollout", f"{agent.url}/run"
-    try:
-        async with asyncio.timeout(agent.deadline_s), session.post(url, json=body) as reply:
-            status, content = reply.status, await reply.read()
-    except TimeoutError:
-        found = f"no answer from {url} within {agent.deadline_s:g} s"
-        raise _LateError(asked, found, _SEE_LOG) from None
-    except aiohttp.ClientError as error:
-        found = f"no answer from {url}: {type(error).__name__}: {error}"
-        raise WorkerError(asked, found, _SEE_LOG) from error
-    said = f"{url} answered {status}: {_excerpt(content)}"
-    if status != _HTTP_OK:
-        raise WorkerError(asked, said, "mend the row or the server that the answer names")
-    try:
-        answer = json.loads(content)
-    except ValueError as error:
-        raise WorkerError(f"{asked} as JSON", f"{said}; {error}", _SEE_LOG) from error
-    if not isinstance(answer, dict):
-        raise WorkerError(f"{asked} as a JSON object", said, _SEE_LOG)
-    return answer
-
-
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     first = errors.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-def _excerpt(content: bytes) -> str:
-    # Gym quotes the answer of an inner server inside its own, with ever more backslashes.
-    text = re.sub(r"\\+(?=[\"'n])", "", " ".join(content.decode(errors="replace").split()))
-    return text if len(text) <= _EXCERPT_CHARS else f"{text[:_EXCERPT_CHARS]} ..."

@@ -96,6 +96,8 @@ def test_a_suite_passes_and_its_tests_are_counted(small_repository: Repository) 
 
     assert code == 0, printed
     assert printed.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
+    # Nothing is to be measured here, and nothing is missed.
+    assert "coverage" not in printed
     suites = JUnitXml.fromfile(str(small_repository.run_folder() / "junit.xml"))
     properties = {each.name: each.value for suite in suites for each in suite.properties()}
     assert properties["head"] == small_repository.git("rev-parse", "HEAD")[:12]

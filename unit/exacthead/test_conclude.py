@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ import pytest
 from junitparser import JUnitXml
 
 from exacthead.conclude import conclude, counts, stages
+from exacthead.ended import Ended
 from exacthead.head import Head
 from exacthead.judgement import judgement
 from exacthead.junit import merge
-from exacthead.plan import Item, Plan
+from exacthead.plan import Item
 from exacthead.runs.execute import not_run, unstarted
 from exacthead.runs.folder import RunFolder
 from exacthead.runs.item import ItemOutcome, ItemRequest
@@ -48,9 +50,9 @@ class Bench:
         return self.end(outcome)
 
     def end(self, outcome: ItemOutcome) -> ItemResult:
-        plan = Plan(Head("c", "t", dirty=False), "cpu2", "cpu", (self.item,), {})
-        known = judgement(self.root, self.root / "runs", plan, TODAY)
-        return conclude(self.item, self.request, outcome, {"head": "abc"}, known)
+        head = Head("c", "t", dirty=False)
+        known = replace(judgement(self.root, self.root / "runs", "cpu2", head), today=TODAY)
+        return conclude(Ended(self.item, self.request, outcome, {"head": "abc"}), known)
 
     @property
     def totals(self) -> str:
@@ -164,7 +166,7 @@ def test_a_known_red_leg_is_quarantined_and_its_file_says_so(tmp_path: Path) -> 
     result = leg.conclude(PASSED)
 
     assert result.verdict.kind is Kind.QUARANTINED
-    assert leg.totals == "1 passed, 0 failed, 1 skipped"
+    assert leg.totals == "1 passed, 0 failed, 0 skipped, 1 quarantined"
 
 
 def test_the_checks_of_a_leg_that_died_name_its_end(leg: Bench) -> None:

@@ -113,6 +113,7 @@ def test_every_problem_is_said_at_once(make_harness: Callable[[str], Harness]) -
             'paths = []\nroles = { suite = "unit" }',
             "suites.own.roles.suite: this role is the suite's own",
         ),
+        ("[groups]", '[lint]\nworker = "unti"\n[groups]', "lint.worker: no worker 'unti'; did you"),
         ('policy = "unit"', 'policy = "x"', "train.legs.plain.workers.policy: no worker 'x'"),
     ],
 )
@@ -157,6 +158,18 @@ def test_a_key_given_twice_is_an_error(make_harness: Callable[[str], Harness]) -
 def test_a_repository_without_a_declaration_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="no such file"):
         load(tmp_path)
+
+
+def test_in_a_folder_below_the_root_the_error_says_where_that_is(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    root = make_harness(WHOLE).root
+    (root / "unit" / "deep").mkdir(parents=True)
+
+    with pytest.raises(HarnessError, match="no such file") as caught:
+        load(root / "unit" / "deep")
+
+    assert caught.value.todo == f"run it at the repository's root, which is {root}"
 
 
 def test_a_declaration_cannot_be_changed_after_it_was_read(

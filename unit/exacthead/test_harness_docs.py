@@ -16,6 +16,7 @@ from exacthead.config import (
     Harness,
     Job,
     Leg,
+    Lint,
     Project,
     Runner,
     Suite,
@@ -31,6 +32,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="u
 SECTIONS = {
     Project: "`[project]`",
     Ci: "`[ci]`",
+    Lint: "`[lint]`",
     Coverage: "`[coverage]`",
     Worker: "`[workers.NAME]`",
     FlavourRequirements: "`[workers.NAME]`",

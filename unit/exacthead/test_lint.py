@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead.config import load
-from exacthead.lint import lint, shell_scripts
+from exacthead.lint import check_declared, check_sources, shell_scripts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,10 +42,12 @@ def test_every_check_runs_and_says_so(small_repository: Repository, tools_folder
         {"ci/pyproject.toml": '[project]\nname = "exacthead"\ndependencies = []\n'}
     )
 
-    findings = lint(load(small_repository.root), tools_folder, fix=False, say=said.append)
+    harness = load(small_repository.root)
+    findings = check_declared(harness, say=said.append)
+    findings += check_sources(harness.root, tools_folder, fix=False, say=said.append)
 
     assert [line.split(":")[0] for line in said] == [
-        *("ruff rules", "ruff format", "types", "shellcheck", "shfmt", "locks", "known failures")
+        *("locks", "known failures", "ruff rules", "ruff format", "types", "shellcheck", "shfmt")
     ]
     # The one thing wrong here: nobody has locked the harness.
     assert [finding.check for finding in findings] == ["locks"]
@@ -60,10 +62,49 @@ def test_one_failure_hides_no_other(small_repository: Repository, tools_folder: 
         {"ci/pyproject.toml": '[project]\nname = "exacthead"\ndependencies = []\n'}
     )
 
-    findings = lint(load(small_repository.root), tools_folder, fix=False, say=str)
+    findings = check_sources(small_repository.root, tools_folder, fix=False, say=str)
 
     assert {finding.check for finding in findings} >= {"ruff rules", "types", "shellcheck", "shfmt"}
     assert "mypy is not content\n" in [finding.output for finding in findings]
+
+
+def test_a_tool_that_the_worker_lacks_is_named(
+    small_repository: Repository, tools_folder: Path
+) -> None:
+    (tools_folder / "mypy").unlink()
+
+    findings = check_sources(small_repository.root, tools_folder, fix=False, say=str)
+
+    assert [finding.check for finding in findings] == ["types"]
+    assert findings[0].output.startswith(f"no mypy in {tools_folder}; add it")
+
+
+EXPIRED = """
+[[known]]
+test = "unit/sums/test_sums.py::test_sum"
+reason = "it cannot add"
+issue = "https://example.test/1"
+owner = "the counters"
+expires = 2020-01-01
+"""
+
+
+def test_without_a_worker_for_the_tools_known_failures_are_checked_all_the_same(
+    small_repository: Repository,
+) -> None:
+    code, printed = small_repository.exacthead("lint")
+    assert code == 0, printed
+    assert "known failures: ok\n" in printed
+    assert "not run, harness.toml has no [lint] worker" in printed
+
+    small_repository.write({"ci/known_failures.toml": EXPIRED})
+    code, printed = small_repository.exacthead("lint")
+    assert code == 1, printed
+    assert "unit/sums/test_sums.py::test_sum: expired on 2020-01-01" in printed
+
+    code, printed = small_repository.exacthead("lint", "--fix")
+    assert code == 2, printed
+    assert "declare [lint] worker in harness.toml" in printed
 
 
 def test_fixing_comes_before_checking(small_repository: Repository, tools_folder: Path) -> None:
@@ -71,7 +112,7 @@ def test_fixing_comes_before_checking(small_repository: Repository, tools_folder
         {"ci/pyproject.toml": '[project]\nname = "exacthead"\ndependencies = []\n'}
     )
 
-    lint(load(small_repository.root), tools_folder, fix=True, say=str)
+    check_sources(small_repository.root, tools_folder, fix=True, say=str)
 
     first = calls(tools_folder)[:3]
     assert [call.split()[0] for call in first] == ["ruff", "ruff", "shfmt"]

@@ -146,7 +146,7 @@ def test_what_is_no_plan_is_called_so(tmp_path: Path, text: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text, encoding="utf-8")
 
-    with pytest.raises(HarnessError, match="not one of this harness"):
+    with pytest.raises(HarnessError, match="name a folder that a run of this harness has written"):
         read_plan(path)
 
 

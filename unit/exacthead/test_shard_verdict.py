@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,10 +100,24 @@ def test_a_test_that_skips_itself_is_red_where_skips_are_not_accepted() -> None:
     assert strict.reason == "1 of 2 tests skipped themselves: test_it.py::test_skipped"
 
 
-def test_a_test_that_failed_as_expected_did_not_skip_itself() -> None:
-    results = [result(Kind.PASSED), result(Kind.SKIPPED, reason="xfail: a known bug")]
+def test_a_test_that_failed_as_expected_did_not_skip_itself_and_only_its_report_says_so() -> None:
+    called_so = result(Kind.SKIPPED, reason="xfail: a known bug")
+    (attempt,) = called_so.attempts
+    ran = replace(attempt, causes=(replace(attempt.causes[0], expected=True),))
+    results = [result(Kind.PASSED), replace(called_so, attempts=(ran,))]
 
     assert shard_verdict(results, [], outcome(), may_skip=False) == PASSED
+    red = shard_verdict([result(Kind.PASSED), called_so], [], outcome(), may_skip=False)
+    assert red.reason == "1 of 2 tests skipped themselves: test_it.py::test_skipped"
+
+
+def test_a_test_whose_subtests_skip_themselves_is_skipped_in_part() -> None:
+    passed = result(Kind.PASSED)
+    part = replace(passed, attempts=(replace(passed.attempts[0], skipped_parts=("no GPU",)),))
+
+    assert shard_verdict([part], [], outcome(), may_skip=True) == PASSED
+    strict = shard_verdict([part], [], outcome(), may_skip=False)
+    assert strict.reason == "1 of 1 tests skipped themselves in part: test_it.py::test_passed"
 
 
 def test_a_quarantined_fault_explains_a_red_driver() -> None:

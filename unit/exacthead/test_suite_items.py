@@ -19,6 +19,7 @@ from exacthead.suite_items import (
     settled_item,
     shard_items,
 )
+from exacthead.units.absent import Absent
 from exacthead.units.collect import Collected
 from exacthead.verdict import Kind, Verdict
 
@@ -158,15 +159,30 @@ def test_files_without_tests_are_planned_and_odd_ids_are_said() -> None:
         deselected=4,
     )
 
-    found = Found(collected, collected.planned)
+    gone = Absent(("no test in test_x.py",), ("left out by --ignore: y",))
+    found = Found(collected, collected.planned, absent=gone)
 
     (item,) = shard_items("a", SUITE, found, Durations(), Wish())
 
     assert item.shard is not None
     assert {"unit/a/test_bad.py", "unit/a/test_gone.py"} < set(item.shard.nodeids)
-    assert item.shard.faults == (f"two tests are called {TESTS[0]}",)
+    assert item.shard.faults == (f"two tests are called {TESTS[0]}", "no test in test_x.py")
+    assert "left out by --ignore: y" in item.notes
     assert "4 tests were left out by markers or arguments" in item.notes
     assert any("0x7f00" in note for note in item.notes)
+
+
+def test_each_shard_knows_the_tests_of_its_files_that_others_run_or_nobody() -> None:
+    chosen = TESTS[1:]
+    items = shard_items("a", SUITE, Found(FOUND.collected, chosen), Durations(), Wish(shards=8))
+
+    shards = [item.shard for item in items if item.shard]
+    for shard in shards:
+        files = {nodeid.partition("::")[0] for nodeid in shard.nodeids}
+        expected = {test for test in TESTS if test.partition("::")[0] in files}
+        assert {*shard.nodeids, *shard.elsewhere} == expected
+        assert not {*shard.nodeids} & {*shard.elsewhere}
+    assert any(TESTS[0] in shard.elsewhere for shard in shards)
 
 
 def test_a_suite_that_no_change_reaches_is_empty_by_plan_and_says_so() -> None:

@@ -11,6 +11,7 @@ import pytest
 from exacthead.config import Runner, load
 from exacthead.errors import HarnessError
 from exacthead.suites import check_orphans, choose, orphans, suite_workers, unmet
+from exacthead.suites import test_files as files_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +87,27 @@ def test_orphans_are_looked_for_among_what_git_tracks_or_would_track(
 
     (small_repository.root / "unit/lost/test_lost.py").unlink()
     check_orphans(harness)
+
+
+def test_a_suite_s_path_may_be_a_link_to_where_the_files_are(
+    small_repository: Repository,
+) -> None:
+    small_repository.write({"real/deep/test_a.py": "", "lone/test_b.py": "", "lone/test_c.py": ""})
+    root = small_repository.root
+    (root / "unit/sums/linked").symlink_to("../../real")
+    (root / "unit/sums/test_linked.py").symlink_to("../../lone/test_b.py")
+    text = (root / "ci/harness.toml").read_text(encoding="utf-8")
+    paths = 'paths = ["unit/sums", "unit/sums/linked", "unit/sums/test_linked.py"]'
+    (root / "ci/harness.toml").write_text(text.replace('paths = ["unit/sums"]', paths), "utf-8")
+    harness = load(root)
+
+    assert orphans(harness, ["real/deep/test_a.py", "lone/test_b.py"]) == []
+    assert files_of(harness, "sums") == [
+        *("lone/test_b.py", "real/deep/test_a.py"),
+        *("unit/sums/test_linked.py", "unit/sums/test_sums.py"),
+    ]
+    with pytest.raises(HarnessError, match=r"in none: lone/test_c\.py\n"):
+        check_orphans(harness)
 
 
 def test_tests_in_workers_and_runs_are_no_orphans_also_where_nobody_ignores_those_folders(

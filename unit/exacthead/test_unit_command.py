@@ -42,6 +42,14 @@ def test_after():
     assert True
 """
 
+DEADLY = """
+import ctypes, os
+
+def pytest_collection():
+    os.write(1, b"the first word\\nthe last word\\n")
+    ctypes.string_at(0)
+"""
+
 
 @pytest.fixture
 def repository(small_repository: Repository) -> Repository:
@@ -151,6 +159,26 @@ def test_a_suite_that_selects_nothing_is_red(repository: Repository) -> None:
     assert printed.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
 
 
+def test_a_collection_that_crashes_has_one_line_and_its_log_in_the_items_folder(
+    repository: Repository,
+) -> None:
+    repository.commit({"conftest.py": DEADLY})
+
+    code, printed = repository.exacthead("unit", "--no-cov")
+
+    run = repository.run_folder()
+    (case,) = cases(run)
+    reason = "collection: its process was ended by SIGSEGV: the last word"
+    assert code == 1
+    assert f"unit.sums: failed: {reason}\n" in printed
+    assert [item["settled"]["reason"] for item in read(run / "plan.json")["items"]] == [reason]
+    assert case.results[0].message == reason
+    log = (run / "items/unit.sums/stdout.log").read_text(encoding="utf-8")
+    assert log.startswith("the first word\nthe last word")
+    assert "conftest.py" in log
+    assert "conftest.py" in (run / "summary.md").read_text(encoding="utf-8")
+
+
 def test_a_file_that_does_not_import_is_red_and_hides_no_other(repository: Repository) -> None:
     repository.commit({"unit/sums/test_broken.py": "import no_such_module\n"})
 
@@ -160,6 +188,60 @@ def test_a_file_that_does_not_import_is_red_and_hides_no_other(repository: Repos
     assert code == 1
     assert found.pop("unit/sums/test_broken.py") == "error"
     assert found == TESTS
+
+
+def test_a_test_file_that_pytest_passes_over_is_red_by_name(repository: Repository) -> None:
+    repository.commit({"unit/sums/build/test_built.py": "def test_built(): pass\n"})
+
+    code, printed = repository.exacthead("unit", "--no-cov")
+    told, said = repository.exacthead("unit", "--no-cov", "--pytest=--ignore=unit/sums/build")
+
+    assert code == 1
+    assert "pytest found no test in unit/sums/build/test_built.py" in printed
+    assert told == 0, said
+    assert "left out by --ignore: unit/sums/build/test_built.py" in said
+
+
+def test_a_test_that_kills_its_driver_is_the_one_to_blame(repository: Repository) -> None:
+    kills = """
+import os, signal, time
+
+def test_before(): pass
+def test_kills():
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+def test_after(): pass
+"""
+    repository.commit({"unit/sums/test_kills.py": kills})
+
+    code, _ = repository.exacthead("unit", "--no-cov")
+
+    said = {
+        each.name: [result.message for result in each.results]
+        for each in cases(repository.run_folder())
+    }
+    assert code == 1
+    assert said["test_kills"] == ["process: its driver was killed while it ran"]
+    assert said["test_before"] == []
+    assert said["test_after"] == ["process: the shard's driver had been killed before its turn"]
+
+
+def test_tests_that_an_item_s_environment_makes_are_planned_as_they_run(
+    repository: Repository,
+) -> None:
+    made = """
+import os, pytest
+
+@pytest.mark.parametrize("name", sorted(n for n in os.environ if n.startswith("EXACTHEAD_PYTHON")))
+def test_role(name): pass
+"""
+    repository.commit({"unit/sums/test_roles.py": made})
+
+    code, printed = repository.exacthead("unit", "--no-cov")
+
+    assert code == 0, printed
+    role = "unit/sums/test_roles.py::test_role[EXACTHEAD_PYTHON_SUITE]"
+    assert outcomes(repository.run_folder())[role] == "passed"
 
 
 def test_coverage_is_combined_over_shards_and_a_change_is_judged_by_it(
@@ -182,8 +264,7 @@ def test_coverage_is_combined_over_shards_and_a_change_is_judged_by_it(
     assert read(repository.run_folder() / "result.json")["state"] == "failed"
 
 
-def test_a_known_failure_runs_is_shown_and_does_not_block(repository: Repository) -> None:
-    known = """
+KNOWN = """
 [[known]]
 test = "unit/sums/test_red.py::test_red"
 reason = "not mended yet"
@@ -191,10 +272,13 @@ issue = "https://example.test/1"
 owner = "the sums team"
 expires = 2999-01-01
 """
+
+
+def test_a_known_failure_runs_is_shown_and_does_not_block(repository: Repository) -> None:
     repository.commit(
         {
             "unit/sums/test_red.py": "def test_red():\n    assert 1 == 2\n",
-            "ci/known_failures.toml": known,
+            "ci/known_failures.toml": KNOWN,
         }
     )
 
@@ -203,7 +287,59 @@ expires = 2999-01-01
     run = repository.run_folder()
     assert code == 0, printed
     assert outcomes(run)["unit/sums/test_red.py::test_red"] == "skipped"
+    assert printed.splitlines()[-1].endswith(" passed, 0 failed, 0 skipped, 1 quarantined")
     assert "Quarantined" in (run / "summary.md").read_text(encoding="utf-8")
+
+
+def test_a_known_failure_of_a_file_that_is_gone_is_reported(repository: Repository) -> None:
+    entry = KNOWN.replace("test_red.py", "test_gone.py")
+    repository.commit({"ci/known_failures.toml": entry})
+
+    code, printed = repository.exacthead("unit", "--no-cov")
+
+    assert code == 0, printed
+    report = (repository.run_folder() / "summary.md").read_text(encoding="utf-8")
+    assert "unit/sums/test_gone.py::test_red" in report
+
+
+def test_a_broken_list_of_known_failures_is_refused_before_anything_runs(
+    repository: Repository,
+) -> None:
+    repository.commit({"ci/known_failures.toml": "[[known]"})
+
+    code, printed = repository.exacthead("unit", "--no-cov")
+
+    assert code == 2, printed
+    assert "ci/known_failures.toml" in printed
+    assert not (repository.root / "runs").exists()
+
+
+def test_a_base_that_does_not_exist_is_refused_before_anything_runs(
+    repository: Repository,
+) -> None:
+    code, printed = repository.exacthead("unit", "--no-cov", "--base", "nowhere")
+
+    assert code == 2, printed
+    assert "nowhere" in printed
+    assert not (repository.root / "runs").exists()
+
+
+def test_a_test_cannot_make_its_own_failure_a_known_one(repository: Repository) -> None:
+    writes = f"""
+import pathlib
+
+def test_list():
+    pathlib.Path("ci/known_failures.toml").write_text({KNOWN!r})
+
+def test_red():
+    assert 1 == 2
+"""
+    repository.commit({"unit/sums/test_red.py": writes})
+
+    code, printed = repository.exacthead("unit", "--no-cov")
+
+    assert code == 1, printed
+    assert outcomes(repository.run_folder())["unit/sums/test_red.py::test_red"] == "failure"
 
 
 def test_a_flaky_test_passes_in_a_fresh_process_and_is_called_flaky(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from exacthead.contracts.parts import Check
 
+# What a contract may extend: a file beside it.
+NEIGHBOUR = re.compile(r"[^/\\]+\.contract\.toml")
 REMEDY = "mend these checks; docs/contracts.md lists every kind and key"
 
 
@@ -30,23 +33,51 @@ def kinds() -> dict[str, type[Check]]:
 def load(path: Path) -> Contract:
     """Read the contract ``path``; its name is the file's, without ``.contract.toml``.
 
+    A contract that ``extends`` another file of its folder has that one's checks too, first.
+
     Raises:
         HarnessError: the file is missing, is not TOML, holds no check or has problems; all problems
             are named, each unknown key and kind with its nearest known one.
     """
+    return parse(_extended(path, ()), path.name.removesuffix(".toml").removesuffix(".contract"))
+
+
+def _extended(path: Path, extending: tuple[Path, ...]) -> dict[str, Any]:
+    """The content of ``path`` with the checks of what it extends in front of its own."""
+    if path in extending:
+        line = " extends ".join(each.name for each in (*extending, path))
+        raise HarnessError(f"read {path}", line, "end the circle")
+    raw = _read(path)
+    if "extends" not in raw:
+        return raw
+    other, own = raw.pop("extends"), raw.get("check")
+    if not isinstance(other, str) or not NEIGHBOUR.fullmatch(other):
+        todo = "name a file of the same folder, '<name>.contract.toml'"
+        raise HarnessError(f"read {path}", f"'extends' is {other!r}", todo)
+    if not isinstance(own, list) or not own:
+        # Another name for the same checks would only hide which contract a leg has.
+        todo = "add checks of its own, or give the leg the other contract"
+        raise HarnessError(f"read {path}", f"it holds no [[check]] beside {other}'s", todo)
+    base = _extended(path.with_name(other), (*extending, path))
+    checks = base.get("check")
+    if not isinstance(checks, list) or not checks:
+        raise HarnessError(f"read {path}", f"{other}: it holds no [[check]]", REMEDY)
+    return raw | base | {"check": [*checks, *own]}
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         # Editors of some systems put a byte order mark in front.
-        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         todo = "name a contract file that exists in harness.toml"
         raise HarnessError(f"read {path}", "no such file", todo) from None
     except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"read {path}", str(error), "mend the TOML there") from error
-    return parse(raw, path.name.removesuffix(".toml").removesuffix(".contract"))
 
 
 def parse(raw: dict[str, Any], name: str) -> Contract:
-    """Turn the content of a contract file into the contract ``name``.
+    """Turn the content of a contract file that extends no other into the contract ``name``.
 
     Raises:
         HarnessError: as :func:`load`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -114,11 +114,20 @@ class Bounds(Check):
 
 
 class Windowed(OfMetric):
-    """A check on the last ``window`` recorded points; without it, on all of them."""
+    """A check on the last or first ``window`` recorded points; without it, on all of them."""
 
     window: int | None = Field(default=None, ge=1)
+    counted_from: Literal["first", "last"] = "last"
+
+    @model_validator(mode="after")
+    def _counted_points(self) -> Self:
+        if "counted_from" in self.model_fields_set and self.window is None:
+            raise ValueError("'counted_from' without 'window'")
+        return self
 
     @property
     def over(self) -> str:
         """The window for people."""
-        return "all points" if self.window is None else f"the last {self.window} points"
+        if self.window is None:
+            return "all points"
+        return f"the {self.counted_from} {self.window} points"

@@ -12,6 +12,7 @@ from exacthead.errors import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from exacthead.contracts.parts import Windowed
     from exacthead.contracts.series import Metrics, Point, Value
 
 Numbers = list[tuple[int, int | float]]
@@ -95,13 +96,15 @@ def at_step(name: str, pairs: list[tuple[int, T]], step: int | None) -> list[tup
     return chosen
 
 
-def last(name: str, pairs: Numbers, window: int | None, least: int = 1) -> Numbers:
-    """The last ``window`` recorded points of the metric ``name``, or all of at least ``least``."""
-    wanted = window or least
+def windowed(check: Windowed, pairs: Numbers, least: int = 1) -> Numbers:
+    """The recorded points in the check's window; without one, all of at least ``least``."""
+    wanted = check.window or least
     if len(pairs) < wanted:
-        message = f"{name!r} has {len(pairs)} recorded points, and {wanted} are needed"
+        message = f"{check.metric!r} has {len(pairs)} recorded points, and {wanted} are needed"
         raise AbsentError(message, summary(pairs))
-    return pairs[-window:] if window else pairs
+    if check.window is None:
+        return pairs
+    return pairs[: check.window] if check.counted_from == "first" else pairs[-check.window :]
 
 
 def paired(

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from exacthead.contracts import model
-from exacthead.contracts.points import Numbers, UnmetError, last, numbers, summary
+from exacthead.contracts.points import Numbers, UnmetError, numbers, summary, windowed
 
 if TYPE_CHECKING:
     from exacthead.contracts.series import Metrics
@@ -29,7 +29,7 @@ def observe(
         AbsentError: the metric, or enough points of it, were not recorded.
     """
     least = {"trend": LEAST_FOR_A_TREND, "monotone": LEAST_FOR_A_DIRECTION}.get(check.kind, 1)
-    pairs = last(check.metric, numbers(metrics, check.metric), check.window, least)
+    pairs = windowed(check, numbers(metrics, check.metric), least)
     if isinstance(check, model.Monotone):
         return _monotone(check, pairs)
     if isinstance(check, model.Ratio):

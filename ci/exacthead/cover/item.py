@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -13,8 +12,7 @@ from exacthead.cover.data import Combined
 from exacthead.cover.journal import BrokenJournalError, read_journal
 from exacthead.cover.processes import read_processes
 from exacthead.cover.settings import LOG, PARTS, read_record
-from exacthead.errors import HarnessError
-from exacthead.runs.files import write_json
+from exacthead.runs.files import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,14 +96,11 @@ def read_item(item: Path) -> ItemCoverage:
     Raises:
         HarnessError: there is none, or it is not one.
     """
-    path = item / SUMMARY
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return ItemCoverage(**{**data, "reasons": tuple(data["reasons"])})
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise HarnessError(
-            f"read {path}", f"{type(error).__name__}: {error}", "run the item again with coverage"
-        ) from error
+    return read_json(
+        item / SUMMARY,
+        lambda data: ItemCoverage(**{**data, "reasons": tuple(data["reasons"])}),
+        "run the item again with coverage",
+    )
 
 
 def _add(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from coverage.files import GlobMatcher
 
 from exacthead.errors import HarnessError
-from exacthead.runs.files import write_json, write_text
+from exacthead.runs.files import read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,16 +155,11 @@ def read_record(parts: Path) -> Record:
     Raises:
         HarnessError: there is none, or it is not one.
     """
-    path = parts / RECORD
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return Record(**{**data, "roots": tuple(data["roots"])})
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise HarnessError(
-            f"read {path}",
-            f"{type(error).__name__}: {error}",
-            "run the item again; its coverage was never prepared or its folder was damaged",
-        ) from error
+    return read_json(
+        parts / RECORD,
+        lambda data: Record(**{**data, "roots": tuple(data["roots"])}),
+        "run the item again; its coverage was never prepared or its folder was damaged",
+    )
 
 
 def counted(settings: Settings, names: Iterable[str]) -> list[str]:

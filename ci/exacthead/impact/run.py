@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exacthead.cover.settings import Settings
+from exacthead.shards.nodeid import file_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,5 +19,5 @@ def apart(nodeids: Iterable[str]) -> tuple[tuple[str, ...], ...]:
     """The tests of each file, in order: one item each, since tests of one item share what ran."""
     files: dict[str, list[str]] = {}
     for nodeid in nodeids:
-        files.setdefault(nodeid.split("::", 1)[0], []).append(nodeid)
+        files.setdefault(file_of(nodeid), []).append(nodeid)
     return tuple(map(tuple, files.values()))

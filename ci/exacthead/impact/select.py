@@ -12,6 +12,7 @@ from exacthead.impact.imports import WHOLE, Graph
 from exacthead.impact.layout import is_python, read_layout
 from exacthead.impact.other import decides_everything, unexplained
 from exacthead.impact.plugins import plugins
+from exacthead.shards.nodeid import file_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,7 +118,7 @@ def select(
         impact_map: what ran in an earlier run.
         test_files: the Python files of all suites, which tell who reads a file that is no Python.
     """
-    judge = _Judge(changes, graph, impact_map, [*test_files, *map(_file, nodeids)])
+    judge = _Judge(changes, graph, impact_map, [*test_files, *map(file_of, nodeids)])
     verdicts = [(nodeid, *judge.judge(nodeid)) for nodeid in nodeids]
     return Selection(
         tuple(Choice(nodeid, reason) for nodeid, runs, reason in verdicts if runs),
@@ -145,7 +146,7 @@ class _Judge:
             return True, self._forced
         if not self._changes.files:
             return False, "nothing changed"
-        file = _file(nodeid)
+        file = file_of(nodeid)
         if file not in self._graph.layout.files:
             return True, f"not sure: no file {file} in the checkout"
         evidence = None
@@ -205,10 +206,6 @@ def _grouped(what: str, choices: Sequence[Choice]) -> list[str]:
     if len(counted) > _SHOWN:
         lines.append(f"{what}: {len(counted) - _SHOWN} more reasons")
     return lines
-
-
-def _file(nodeid: str) -> str:
-    return nodeid.split("::", 1)[0]
 
 
 def _below(path: str, folders: Iterable[str]) -> bool:

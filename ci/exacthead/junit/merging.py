@@ -38,6 +38,7 @@ class Totals:
         wall_seconds: the sum over the suites' own times; of a suite without one, its cases' sum.
         unknown_times: cases whose time is missing or cannot be one.
         broken: the files that could not be read to their end, relative to the merged file.
+        quarantined: how many of the skipped ones are known faults.
         doubts: what files say and do not hold, in words; a merged file says nothing false, so
             that they are found once.
     """
@@ -51,6 +52,7 @@ class Totals:
     wall_seconds: float
     unknown_times: int
     broken: tuple[str, ...]
+    quarantined: int = 0
     doubts: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -135,6 +137,7 @@ def _totals(parts: Sequence[Part]) -> Totals:
         failures=counts["failures"],
         errors=counts["errors"],
         skipped=counts["skipped"],
+        quarantined=counts["quarantined"],
         case_seconds=counts["case_microseconds"] / 1_000_000,
         wall_seconds=counts["wall_milliseconds"] / 1000,
         unknown_times=counts["unknown_times"],

@@ -9,7 +9,6 @@ the suite as ``testcase[n].nodeid`` and so on. It has elements for attempts that
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, Skipped
@@ -17,6 +16,7 @@ from junitparser.xunit2 import FlakyError, FlakyFailure, RerunError, RerunFailur
 
 from exacthead.junit.cases import ELEMENTS, TimedCase, new_case, write_suite
 from exacthead.junit.text import xml_text
+from exacthead.shards.nodeid import split
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ def address(nodeid: str) -> tuple[str, str]:
 
     ``unit/a/test_b.py::TestC::test_d[e::f]`` gives ``unit.a.test_b.TestC`` and ``test_d[e::f]``.
     """
-    plain, bracket, parameters = nodeid.partition("[")
-    first, *others = plain.split("::")
-    names = [re.sub(r"\.py$", "", first.replace("/", ".")), *others]
+    file, rest = split(nodeid)
+    plain, bracket, parameters = rest.partition("[")
+    module = file.replace("/", ".").removesuffix(".py")
+    names = [module, *plain.split("::")] if rest else [module]
     return ".".join(names[:-1]), names[-1] + bracket + parameters
 
 

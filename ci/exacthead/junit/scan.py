@@ -12,7 +12,8 @@ from typing import IO, TYPE_CHECKING
 from xml.parsers.expat import ExpatError
 
 from exacthead.junit.plain import FINAL, UnfitError, chunks, strict_parser
-from exacthead.junit.suite import BADNESS, ITSELF, RED_TAGS, RESULTS, OpenSuite
+from exacthead.junit.stated import BESIDES, by_attributes, by_element
+from exacthead.junit.suite import BADNESS, ITSELF, QUARANTINED, RED_TAGS, RESULTS, OpenSuite
 from exacthead.junit.text import start_tag
 from exacthead.junit.times import microseconds, plain_microseconds
 
@@ -63,6 +64,9 @@ class Scanner:
         self._case: dict[str, str] = {}  # attributes of the last test case
         self._time: int | None = None  # its time in microseconds
         self._worst = ""  # its worst result so far
+        self._quarantined = False  # whether that is a fault that was known
+        self._stated = ("", "")  # a result that it says otherwise: its element's tag, and how
+        self._strange: list[str] = []  # what no reader knows, and may be a result
         self._cases = 0  # ended in the innermost suite and not yet counted there
         self._sum = 0  # of their times, in microseconds
         self._known: dict[str | None, int] = {}
@@ -95,6 +99,10 @@ class Scanner:
             self._parser.StartElementHandler = self._parser.EndElementHandler = None
         if self._odd:
             self.doubts.append(f"{len(self._odd)} test cases have no time in {self._odd[0]!r}")
+        if self._strange:
+            self.doubts.append(
+                f"{len(self._strange)} test cases say what may be a result: {self._strange[0]}"
+            )
         if not broken:
             self._finish_root()
         return broken
@@ -104,7 +112,9 @@ class Scanner:
     def _started(self, tag: str, attributes: dict[str, str]) -> None:
         if self._inside:
             if tag in _PARENTS:
-                self._inside_child(tag)
+                self._inside_child(tag, attributes)
+            elif self._inside == 1 and self._child == "testcase" and tag not in BESIDES:
+                self._unknown_child(tag)
             self._inside += 1
             if self._inside > MOST_DEEP:
                 self._check_depth()
@@ -116,6 +126,8 @@ class Scanner:
                 self._time = self._known.get(attributes.get("time"))
                 if self._time is None:
                     self._time = self._new_time(attributes)
+                if "status" in attributes or "result" in attributes:
+                    self._by_attributes(attributes)
             elif tag in _PARENTS:
                 self._own_result(tag)
         else:
@@ -134,20 +146,51 @@ class Scanner:
                 self._own_result_ended(tag)
             return
         self._cases += 1
+        if self._stated[0]:
+            self._write_stated()
         if self._time is None:
             self._open[-1].suite.counts["unknown_times"] += 1
         else:
             self._sum += self._time
         if self._worst:
             self._open[-1].suite.counts[RESULTS[self._worst]] += 1
-            self._worst = ""
+            if self._quarantined:
+                self._open[-1].suite.counts[QUARANTINED] += 1
+            self._worst, self._quarantined = "", False
 
-    def _inside_child(self, tag: str) -> None:
+    def _inside_child(self, tag: str, attributes: dict[str, str]) -> None:
         if self._inside > 1 or self._child not in _PARENTS[tag]:
             raise UnfitError(f"a <{tag}> in a <{self._child}>")
         self._open[-1].elements[RESULTS[tag]] += 1
         if BADNESS[tag] > BADNESS[self._worst]:
             self._worst = tag
+            self._quarantined = tag == "skipped" and attributes.get("type") == QUARANTINED
+
+    def _unknown_child(self, tag: str) -> None:
+        amounts = by_element(tag)
+        if BADNESS[amounts] > BADNESS[self._stated[0]]:
+            self._stated = amounts, f"an element <{tag}>"
+        elif not amounts:
+            self._strange.append(f"an element <{tag}>")
+
+    def _by_attributes(self, attributes: dict[str, str]) -> None:
+        tag, said, unknown = by_attributes(attributes)
+        self._stated = tag, said
+        if unknown:
+            self._strange.append(unknown)
+
+    def _write_stated(self) -> None:
+        """Give a case that has no result element the one that it says in another way."""
+        (tag, said), self._stated = self._stated, ("", "")
+        if self._worst:
+            return
+        self._worst = tag
+        text = start_tag(tag, {"type": "stated", "message": said}, "/>")
+        index = self._parser.CurrentByteIndex
+        if self._tag_at(index, b"</testcase"):
+            self._open[-1].leave(index, index, text)
+        else:
+            self._open[-1].fill(index, text + b"</testcase>")
 
     def _new_time(self, case: dict[str, str]) -> int | None:
         text = case.get("time")

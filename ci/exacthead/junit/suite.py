@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from exacthead.junit.text import start_tag
 from exacthead.junit.times import microseconds
+from exacthead.verdict import Kind
 
 NUMBERS = ("tests", "failures", "errors", "skipped")
 # Which number each element of a case counts in; a case with several counts once, as the worst.
 RESULTS = {"error": "errors", "failure": "failures", "skipped": "skipped"}
+# The type of a skip that is a known fault, and the number of these among the skipped cases.
+QUARANTINED = str(Kind.QUARANTINED)
 RED = ("failures", "errors")
 RED_TAGS = {"failure", "error"}
 # The case in which an error of the suite itself stands.
@@ -35,7 +38,8 @@ class Suite:
         path: the names of the suites around it and its own.
         attributes: as they stand in the file.
         pieces: the bytes of its children.
-        counts: ``tests``, ``failures``, ``errors``, ``skipped`` and ``unknown_times`` cases.
+        counts: ``tests``, ``failures``, ``errors``, ``skipped``, ``quarantined`` (these are skipped
+            too) and ``unknown_times`` cases.
         case_microseconds: the sum over the cases with a known time.
     """
 
@@ -96,6 +100,15 @@ class OpenSuite:
         if text is not None:
             self.suite.pieces.append(Piece(start, end, text))
         self.mark = end
+
+    def fill(self, end: int, text: bytes) -> None:
+        """Give the element whose one empty tag ends at ``end`` a content and an end tag."""
+        last = self.suite.pieces[-1] if self.suite.pieces else None
+        if self.mark == end and last is not None and last.text is not None:
+            # Its tag was replaced already.
+            self.suite.pieces[-1] = last._replace(text=last.text.removesuffix(b"/>") + b">" + text)
+        else:
+            self.leave(end - len(b"/>"), end, b">" + text)
 
     def cut(self, end: int) -> None:
         """Keep nothing from ``end`` on."""

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError, nearest
 from exacthead.reproduce.bisect import find_culprits
+from exacthead.shards.nodeid import within
 from exacthead.units.result import FAULTS
-from exacthead.verdict import Kind
+from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
     from exacthead.units.shard import Shard
 
 # Runs node ids in this order in fresh processes; what the named one of them came to.
-Probe = Callable[[Sequence[str], str], Kind]
+Probe = Callable[[Sequence[str], str], Verdict]
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,13 @@ def choose(shard: Shard, asked: str) -> str:
         return found[0]
     wanted = f"bisect the order for {asked!r}"
     if found:
-        raise HarnessError(wanted, f"{len(found)} tests end so", f"name one: {', '.join(found)}")
-    raise HarnessError(wanted, "no such test in this item", nearest(asked, nodeids))
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        named = f"name one: {', '.join(found[:_SHOWN])}{more}"
+        raise HarnessError(wanted, f"{len(found)} tests end so", named)
+    # A name without its file is compared with names alone.
+    whole = "/" in asked or "::" in asked
+    known = nodeids if whole else {within(each).rpartition("::")[2] or each for each in nodeids}
+    raise HarnessError(wanted, "no such test in this item", nearest(asked, known))
 
 
 @dataclass
@@ -73,31 +80,37 @@ class Search:
     def run(self, test: str) -> Finding:
         """Find a smallest set of other tests after which ``test`` ends as in the whole order."""
         position = list(self.order).index(test)
-        alone = self._ask((), test)
+        alone = self._ask((), test).kind
         if alone in FAULTS:
             return self._found(test, alone, (), f"{alone} alone too: broken, not poisoned")
         if alone is Kind.NOT_RUN:
             words = "was not even run alone: can its file be collected?"
             return self._found(test, alone, (), words)
         others = tuple(self.order[:position])
-        kind = self._ask(others, test)
-        if kind not in FAULTS and position < len(self.order) - 1:
+        verdict = self._ask(others, test)
+        unclear = verdict.kind not in FAULTS and verdict.kind is not Kind.NOT_RUN
+        if unclear and position < len(self.order) - 1:
             # What comes later can still poison when its file is imported.
             others = tuple(each for each in self.order if each != test)
-            kind = self._ask(others, test)
+            verdict = self._ask(others, test)
+        kind = verdict.kind
+        if kind is Kind.NOT_RUN:
+            # Most often the limit of restarts: the reason names it.
+            return self._found(test, kind, (), f"was not run in this order: {verdict.reason}")
         if kind not in FAULTS:
             return self._found(test, kind, (), f"{kind} in this order too: flaky?")
-        culprits = find_culprits(others, lambda part: self._ask(part, test) is kind)
+        culprits = find_culprits(others, lambda part: self._ask(part, test).kind is kind)
         return self._found(
             test, kind, culprits, f"{kind} after {' and '.join(culprits)}, {alone} alone"
         )
 
-    def _ask(self, others: tuple[str, ...], test: str) -> Kind:
+    def _ask(self, others: tuple[str, ...], test: str) -> Verdict:
         self.probes += 1
         chosen = {*others, test}
-        kind = self.probe([each for each in self.order if each in chosen], test)
-        self.say(f"probe {self.probes}: {len(others)} of {len(self.order) - 1} others: {kind}")
-        return kind
+        verdict = self.probe([each for each in self.order if each in chosen], test)
+        ran = f"{len(others)} of {len(self.order) - 1} others"
+        self.say(f"probe {self.probes}: {ran}: {verdict.kind}")
+        return verdict
 
     def _found(self, test: str, kind: Kind, culprits: tuple[str, ...], words: str) -> Finding:
         return Finding(test, kind, culprits, words, self.probes)
@@ -110,6 +123,7 @@ def reduced(shard: Shard, chosen: Sequence[str]) -> Shard:
     return replace(
         shard,
         groups=tuple(group for group in groups if group),
+        elsewhere=(*shard.elsewhere, *(each for each in shard.nodeids if each not in kept)),
         processes=1,
         retries=0,
         coverage=False,

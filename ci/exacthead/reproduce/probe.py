@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.equip import open_store, ready
 from exacthead.errors import HarnessError
+from exacthead.judgement import judgement
 from exacthead.reproduce.again import plan_again
 from exacthead.reproduce.checkout import checkout
 from exacthead.reproduce.poison import Search, choose, reduced
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from exacthead.reproduce.past import Past
     from exacthead.reproduce.poison import Finding
     from exacthead.units.shard import Shard
+    from exacthead.verdict import Verdict
     from exacthead.workers.spec import Spec
 
 # The driver's exit codes when it has run its order: nothing wrong, something wrong.
@@ -76,6 +78,7 @@ def find_poison(harness: Harness, past: Past, console: Console, invocation: str,
                     store=store,
                     console=console,
                     runs=harness.root / "runs",
+                    judgement=judgement(there.root, harness.root / "runs", plan.runner, plan.head),
                     remarks=(*differs, words),
                     held=workers,
                 )
@@ -124,7 +127,7 @@ class Prober:
 
     def run(
         self, place: RunFolder, interrupts: Interrupts, nodeids: Sequence[str], test: str
-    ) -> Kind:
+    ) -> Verdict:
         """Run ``nodeids`` once, in fresh processes; what became of ``test``, one of them.
 
         Raises:
@@ -149,4 +152,4 @@ class Prober:
             )
         results = read_results(into.path, nodeids, "").results
         # A retry in a process of its own would say nothing of the order: there is none here.
-        return next(each.attempts[0].verdict.kind for each in results if each.nodeid == test)
+        return next(each.attempts[0].verdict for each in results if each.nodeid == test)

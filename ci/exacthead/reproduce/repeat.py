@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.equip import open_store
 from exacthead.errors import HarnessError
+from exacthead.judgement import judgement
 from exacthead.reproduce.again import plan_again
 from exacthead.reproduce.checkout import checkout
 from exacthead.reproduce.past import find
@@ -79,4 +80,6 @@ def _once(harness: Harness, past: Past, console: Console, invocation: str) -> in
         remarks = tuple(f"differs: {line}" for line in (*apart, *more))
         for line in remarks:
             console.out(f"exacthead: {line}")
-        return Session(there, plan, specs, store, console, harness.root / "runs", remarks).run()
+        runs = harness.root / "runs"
+        known = judgement(there.root, runs, plan.runner, plan.head)
+        return Session(there, plan, specs, store, console, runs, known, remarks).run()

@@ -1,4 +1,4 @@
-"""Writing results so that a reader sees the old text or the new one, never a part."""
+"""Files of results: a reader sees the old text or the new one, never a part, or an error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exacthead.errors import HarnessError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,3 +44,21 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Replace ``path`` by ``data`` as readable JSON in one step."""
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path, make: Callable[[Any], T], todo: str, asked: str = "read") -> T:
+    """Read what was written as JSON.
+
+    Args:
+        path: the file.
+        make: makes the result of the parsed text; whatever it does not find there is an error.
+        todo: what to do about a file that is none of these.
+        asked: what is wanted with it.
+
+    Raises:
+        HarnessError: the file is not there, or holds something else.
+    """
+    try:
+        return make(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HarnessError(f"{asked} {path}", f"{type(error).__name__}: {error}", todo) from error

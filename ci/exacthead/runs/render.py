@@ -36,6 +36,14 @@ def code(text: str) -> str:
     return f"{fence}{pad}{line}{pad}{fence}"
 
 
+def block(text: str, most_lines: int = 20) -> str:
+    """The last lines of ``text`` as a block of Markdown code."""
+    lines = visible(text).strip().split("\n")
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return "\n".join([f"{fence}text", *lines[-most_lines:], fence])
+
+
 def markdown(summary: Summary) -> str:
     """The summary as Markdown."""
     lines = [f"# Exacthead: {plain(summary.verdict)}", "", plain(summary.counts)]

@@ -87,7 +87,7 @@ def summarize(
     bad = [result for result in results if result.verdict.kind is not Kind.PASSED]
     return Summary(
         state=state,
-        verdict=f"{_WORDS[state]}, at head {head}",
+        verdict=f"{_words(state, results)}, at head {head}",
         counts=_counts(results),
         folder=folder,
         red=tuple(_trouble(each) for each in bad if each.verdict.kind not in unrun),
@@ -97,6 +97,14 @@ def summarize(
         notes=_notes(results, provenance),
         sections=tuple(sections),
     )
+
+
+def _words(state: State, results: Sequence[ItemResult]) -> str:
+    reasons = dict.fromkeys(" ".join(each.verdict.reason.split()) for each in results)
+    skipped = all(each.verdict.kind is Kind.SKIPPED for each in results)
+    if state is State.PASSED and results and skipped:
+        return f"passed, and nothing ran: {'; '.join(reasons)}"
+    return _WORDS[state]
 
 
 def _counts(results: Sequence[ItemResult]) -> str:

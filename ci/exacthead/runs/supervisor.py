@@ -29,7 +29,7 @@ from typing import Any
 
 from exacthead.runs import leftovers, process, stacks
 from exacthead.runs.memory import MemoryPeak
-from exacthead.runs.oom import oom_kills
+from exacthead.runs.oom import own_group
 from exacthead.runs.order import Facts, Order, read_order
 
 _PR_SET_PDEATHSIG = 1
@@ -57,7 +57,8 @@ class Supervisor:
 
     def run(self) -> Facts:
         """Start the item, wait for its end, end what is left of it."""
-        killed_before = oom_kills()
+        group = own_group()
+        killed_before = group.kills()
         started = time.monotonic()
         try:
             self._pid = self._start()
@@ -68,7 +69,7 @@ class Supervisor:
             self.facts.seconds = time.monotonic() - started
             self._finish()
             self.facts.returncode = self._exit
-        self.facts.oom_kills = oom_kills() - killed_before
+        self.facts.oom_kills = group.kills() - killed_before
         if self.facts.ended_by != "exit" or self._exit != 0 or self.facts.leftovers:
             self._keep_artifacts()
         if not self.order.keep_private:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.shards.group import group
 from exacthead.shards.partition import makespan, partition
+from exacthead.shards.settle import settle
 
 if TYPE_CHECKING:
     from exacthead.shards.estimate import Estimates
@@ -20,6 +21,8 @@ SURE, UNSURE, UNSURE_STEALING = 1.0, 0.5, 0.0625
 # The share is halved until the division is even enough: this much above the lower bound.
 EVEN = 1.02
 FINEST = 1 / 32
+# A test that takes this share of a process makes its shard an uncertain one.
+DOMINATED = 0.4
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,12 @@ def balance(estimates: Estimates, shards: int, processes: int) -> Balanced:
         shards: how many.
         processes: how many processes each shard runs.
     """
+    even = _even(estimates, shards, processes)
+    return _settled(even, estimates) if processes == 1 and shards > 1 else even
+
+
+def _even(estimates: Estimates, shards: int, processes: int) -> Balanced:
+    """Longest first, of groups as coarse as an even division allows."""
     nodeids, micros = list(estimates.micros), estimates.micros
     slots = shards * processes
     # No division can end before this.
@@ -58,6 +67,19 @@ def balance(estimates: Estimates, shards: int, processes: int) -> Balanced:
         share /= 2
     shortest = min(end for end, _ in tried)
     return next(balanced for end, balanced in tried if end <= EVEN * shortest)
+
+
+def _settled(balanced: Balanced, estimates: Estimates) -> Balanced:
+    """The division settled, where a test whose time is not sure dominates a shard.
+
+    Elsewhere nothing is gained (measured), as errors of many tests make up for each other.
+    """
+    micros = estimates.micros
+    least = DOMINATED * sum(micros.values()) / len(balanced.shards)
+    if not estimates.spread or all(micros[each] < least for each in estimates.dominating):
+        return balanced
+    shards = settle(balanced.shards, micros, estimates.spread)
+    return Balanced(tuple(map(tuple, shards)), balanced.share)
 
 
 def _coarsest(estimates: Estimates, shards: int, processes: int) -> float:

@@ -9,10 +9,15 @@ the analysis of variance of the unbalanced one-way random model (Searle, Casella
     file mean  m = suite + between / (between + (within + noise) / tests) * (file average - suite)
     test       x = m + within / (within + noise) * (measured - m)
 
-A test is moved by at most one standard deviation of the noise, and one that is far out by less: a
-test that really is a giant looks like noise to the model, and would be planned as a small one
-(limited translation: Efron and Morris, "Limiting the risk of Bayes and empirical Bayes estimators",
-JASA 67, 1972).
+A test is moved by at most one standard deviation of the noise: a test that really is far out looks
+like noise to the model (limited translation: Efron and Morris, "Limiting the risk of Bayes and
+empirical Bayes estimators", JASA 67, 1972). One that dominates the suite is no test like those of
+its file; it shrinks by the same weight towards where dominating begins. So it is never planned as a
+small one, and yet one that is measured twice as long is planned as less than twice as long.
+
+What a test may really take is log-normal about its estimate, with what is then left of the
+variances: noise * within / (within + noise) of a test that is known, within of one that is not, and
+between as well where even its file is new.
 
 The noise is estimated too. Measurements of one test that disagree give the noise of a run. How old
 they are nobody knows, but a history that misses tests is old: times and tests change together, so
@@ -25,6 +30,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -45,10 +51,11 @@ DRIFT = 1.25
 LONG = 0.98
 # Up to this noise sums of a few tests are about right.
 SURE = 0.1
-# How far a measurement is moved, in standard deviations of the noise: near its file's mean, and far
-# out; and where the one becomes the other, in standard deviations around that mean.
-FURTHEST, FURTHEST_OUT = 1.0, 0.3
-NEAR, OUT = 3.5, 4.5
+# How far a measurement is moved, in standard deviations of the noise.
+FURTHEST = 1.0
+# A test dominates that takes this part of what all known ones take, and this many times their mean.
+# Measured by bench/bench_shards.py.
+DOMINATING, TIMES_MEAN = 0.08, 4.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,9 @@ class Estimates:
         by_file: how many unknown tests got the median of their file.
         by_suite: how many got the median of the suite.
         by_default: how many got the default of 1 s, since nothing is recorded.
+        spread: test -> the standard deviation of the log of its time about the estimate; empty
+            when estimates are as good as measurements.
+        dominating: the tests that are most of a shard by themselves, if shards are many.
         noise: the standard deviation of the log of a single measurement, as assumed.
         sure: whether that is small because measurements agree, and not because there is only one
             of each test.
@@ -70,6 +80,8 @@ class Estimates:
 
     micros: Mapping[str, int]
     surprises: Mapping[str, int]
+    spread: Mapping[str, float]
+    dominating: frozenset[str]
     by_file: int
     by_suite: int
     by_default: int
@@ -94,7 +106,8 @@ def estimate(nodeids: Sequence[str], recorded: Mapping[str, Sequence[float]]) ->
     drift = DRIFT * len(unknown) / len(nodeids) if nodeids else 0.0
     noises = {nodeid: run / len(each) + drift for nodeid, each in logs.items()}
     middles = {nodeid: median(each) for nodeid, each in logs.items()}
-    known = {nodeid: math.exp(value) for nodeid, value in shrink(middles, noises).items()}
+    shrunk = shrink(middles, noises)
+    known = {nodeid: math.exp(value) for nodeid, value in shrunk.values.items()}
     by_file: defaultdict[str, list[float]] = defaultdict(list)
     for nodeid, seconds in known.items():
         by_file[file_of(nodeid)].append(seconds)
@@ -109,6 +122,8 @@ def estimate(nodeids: Sequence[str], recorded: Mapping[str, Sequence[float]]) ->
     return Estimates(
         micros=micros,
         surprises={n: long - micros[n] for n in unknown if micros[n] < long},
+        spread={n: shrunk.left(n, noises.get(n)) for n in nodeids} if run + drift else {},
+        dominating=shrunk.dominating,
         by_file=relatives,
         by_suite=strangers if known else 0,
         by_default=0 if known else strangers,
@@ -117,7 +132,41 @@ def estimate(nodeids: Sequence[str], recorded: Mapping[str, Sequence[float]]) ->
     )
 
 
-def shrink(values: Mapping[str, float], noises: Mapping[str, float]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Shrunk:
+    """Predictions and the model behind them.
+
+    Attributes:
+        values: node id -> the predicted log of a test's time.
+        within: the variance of tests around their file's mean.
+        between: the variance of files' means around the suite's.
+        dominating: the tests that dominate the suite.
+    """
+
+    values: Mapping[str, float]
+    within: float = 0.0
+    between: float = 0.0
+    dominating: frozenset[str] = frozenset()
+
+    def left(self, nodeid: str, noise: float | None) -> float:
+        """The standard deviation of what is not known of a test.
+
+        Args:
+            nodeid: the test.
+            noise: the variance of its measurement; None without one.
+        """
+        if noise is not None:
+            total = self.within + noise
+            return math.sqrt(noise * self.within / total) if total else 0.0
+        related = file_of(nodeid) in self._files
+        return math.sqrt(self.within if related else self.within + self.between)
+
+    @cached_property
+    def _files(self) -> set[str]:
+        return {file_of(nodeid) for nodeid in self.values}
+
+
+def shrink(values: Mapping[str, float], noises: Mapping[str, float]) -> Shrunk:
     """Predict the true log of each test's time.
 
     Args:
@@ -125,7 +174,7 @@ def shrink(values: Mapping[str, float], noises: Mapping[str, float]) -> dict[str
         noises: node id -> the variance of that; 0 leaves the value as it is.
     """
     if not values or not any(noises.values()):
-        return dict(values)
+        return Shrunk(values)
     files: defaultdict[str, list[str]] = defaultdict(list)
     for nodeid in values:
         files[file_of(nodeid)].append(nodeid)
@@ -134,25 +183,20 @@ def shrink(values: Mapping[str, float], noises: Mapping[str, float]) -> dict[str
     spread, between = _variances(values, averages, sizes)
     within = max(spread - fmean(noises.values()), 0.0)
     suite = fmean(values.values())
+    total = math.fsum(map(math.exp, values.values()))
+    edge = math.log(max(DOMINATING, TIMES_MEAN / len(values)) * total)
+    dominating = frozenset(nodeid for nodeid, value in values.items() if value > edge)
     result = {}
     for file, tests in files.items():
         weight = between / (between + spread / sizes[file]) if between else 0.0
         middle = suite + weight * (averages[file] - suite)
         for nodeid in tests:
             noise = noises[nodeid]
-            if within + noise == 0:
-                result[nodeid] = values[nodeid]
-                continue
-            away = middle - values[nodeid]
-            move = noise / (within + noise) * away
-            limit = math.sqrt(noise) * _furthest(abs(away) / math.sqrt(within + noise))
+            away = (edge if nodeid in dominating else middle) - values[nodeid]
+            move = noise / (within + noise) * away if noise else 0.0
+            limit = FURTHEST * math.sqrt(noise)
             result[nodeid] = values[nodeid] + min(max(move, -limit), limit)
-    return result
-
-
-def _furthest(distance: float) -> float:
-    out = min(max((distance - NEAR) / (OUT - NEAR), 0.0), 1.0)
-    return FURTHEST + out * (FURTHEST_OUT - FURTHEST)
+    return Shrunk(result, within, between, dominating)
 
 
 def _variances(

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import re
+
+# A path may hold ``::`` and brackets: it ends behind a suffix, or it is a Python file and all.
+_END = re.compile(r"\.[A-Za-z]\w*(?=::)|\.py$")
+
+
+def split(nodeid: str) -> tuple[str, str]:
+    """File and what follows it, without the ``::`` between them.
+
+    The file ends at the first ``::`` behind a name with a suffix (``.py``, ``.rst``); where there
+    is none, at the first ``::``. Of a file that could not be collected, the id is the file.
+    """
+    if end := _END.search(nodeid):
+        return nodeid[: end.end()], nodeid[end.end() + 2 :]
+    file, _, rest = nodeid.partition("::")
+    return file, rest
+
 
 def file_of(nodeid: str) -> str:
-    """The path before the first ``::``; the whole id of a file that could not be collected."""
-    return nodeid.partition("::")[0]
+    """The path of the file; the whole id of a file that could not be collected."""
+    return split(nodeid)[0]
 
 
 def within(nodeid: str) -> str:
     """What follows the file: classes, function and parameters."""
-    return nodeid.partition("::")[2]
+    return split(nodeid)[1]
+
+
+def names_of(nodeid: str) -> tuple[str, ...]:
+    """Classes and function without parameters; none of a file."""
+    plain = within(nodeid).partition("[")[0]
+    return tuple(plain.split("::")) if plain else ()
 
 
 def function_of(nodeid: str) -> str:
     """The id without its parameters, which may themselves hold ``::`` and brackets."""
-    return file_of(nodeid) + "::" + within(nodeid).partition("[")[0]
+    file, rest = split(nodeid)
+    return file + "::" + rest.partition("[")[0]
 
 
 def class_of(nodeid: str) -> str:
     """The outermost class in its file; the function where there is no class."""
-    names = within(nodeid).partition("[")[0].split("::")
-    return file_of(nodeid) + "::" + names[0]
+    file, rest = split(nodeid)
+    return file + "::" + rest.partition("[")[0].split("::")[0]

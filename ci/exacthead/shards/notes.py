@@ -43,7 +43,7 @@ def about_durations(matched: Match, estimates: Estimates) -> list[str]:
     )
     if used := [f"{times} as {what}" for times, what in guesses if times]:
         lines.append(f"durations: {len(matched.unknown)} tests are unknown: {', '.join(used)}")
-    if estimates.noise:
+    if estimates.noise and exact + moved:
         lines.append(f"durations: a noise of {estimates.noise:.2f} in the log of a time is assumed")
     return lines
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from exacthead.shards.nodeid import file_of
 from exacthead.triage.signature import of_messages, of_result
 from exacthead.units.result import FAULTS
 from exacthead.verdict import Kind
@@ -69,7 +70,7 @@ def _notes(faults: Mapping[_Key, _Fault], history: History, base_commit: str) ->
     """What is to be noted, by what shows the fault."""
     ran: Counter[_Key] = Counter()
     red: Counter[_Key] = Counter()
-    mentioning = {item or nodeid.partition("::")[0] for item, nodeid in faults}
+    mentioning = {item or file_of(nodeid) for item, nodeid in faults}
     for run in _runs_of(base_commit, history) if faults else ():
         outcomes = history.outcomes(run, mentioning)
         judged = [each for each in outcomes if _key(each) in faults and _says_something(each)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError, nearest
+from exacthead.shards.nodeid import file_of
 from exacthead.triage.known import FILE, KnownFailure, load_known
 from exacthead.triage.static import holds
 
@@ -49,16 +51,35 @@ def unused_in(
         entries: of tests or legs; those of legs and of other files are passed over.
         planned_ids: the node ids of everything that was collected.
         files: the test files, relative to the root, that were collected as a whole: nothing was
-            left out by a marker, by a shard or by a change.
+            left out by a marker, by a shard or by a change; those of :func:`gone_files` too.
     """
     in_file: dict[str, list[str]] = {}
     for nodeid in planned_ids:
-        in_file.setdefault(nodeid.partition("::")[0], []).append(nodeid)
+        in_file.setdefault(file_of(nodeid), []).append(nodeid)
     whole = frozenset(files)
     return tuple(
         entry
         for entry in entries
         if entry.file in whole and not any(map(entry.covers, in_file.get(entry.file, [])))
+    )
+
+
+def gone_files(
+    entries: Iterable[KnownFailure], root: Path, paths: Collection[str]
+) -> frozenset[str]:
+    """The files of entries that are not in the checkout, below ``paths``: none has any test.
+
+    Args:
+        entries: of tests or legs.
+        root: the checkout.
+        paths: of the suites that were planned whole, relative to the root.
+    """
+    files = {entry.file for entry in entries} - {""}
+    return frozenset(
+        file
+        for file in files
+        if any(PurePosixPath(file).is_relative_to(path) for path in paths)
+        and not (root / file).exists()
     )
 
 

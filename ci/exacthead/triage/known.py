@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from exacthead.errors import HarnessError, nearest
+from exacthead.shards.nodeid import file_of, names_of, split, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,18 +65,17 @@ class KnownFailure(BaseModel):
     @property
     def file(self) -> str:
         """The file of the named test, relative to the root; empty for a leg."""
-        return (self.test or "").partition("::")[0]
+        return file_of(self.test or "")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The classes and the function that are named in the file, without parameters."""
-        plain = (self.test or "").partition("::")[2].partition("[")[0]
-        return tuple(plain.split("::")) if plain else ()
+        return names_of(self.test or "")
 
     def covers(self, nodeid: str) -> bool:
         """Whether the test ``nodeid`` is meant, on whatever runner and day."""
-        mine = (self.test or "").partition("::")[2]
-        file, _, rest = nodeid.partition("::")
+        mine = within(self.test or "")
+        file, rest = split(nodeid)
         if not self.file or file != self.file:
             return False
         if not mine or "[" in mine:
@@ -105,7 +105,7 @@ class Known:
 
     def for_test(self, nodeid: str, runner: str) -> tuple[KnownFailure, ...]:
         """The entries that cover a test on a runner, the closest to it first, expired ones too."""
-        in_file = self._by_file.get(nodeid.partition("::")[0], ())
+        in_file = self._by_file.get(file_of(nodeid), ())
         found = [each for each in in_file if each.on(runner) and each.covers(nodeid)]
         return tuple(sorted(found, key=lambda each: -len(each.target)))
 
@@ -202,14 +202,14 @@ def _twice(entries: tuple[KnownFailure, ...]) -> list[str]:
 
 
 def _test_problem(test: str) -> str | None:
-    path, *rest = test.partition("::")
-    names, bracket, parameters = rest[1].partition("[")
+    path, rest = split(test)
+    names, bracket, parameters = rest.partition("[")
     parts = path.split("/")
     if set(path + names) & set("*?"):
         return "a pattern; name each test, or the class or file that holds them"
     if "\\" in path or {"", ".", ".."} & set(parts):
         return "its file must be given from the root, as in unit/test_a.py::test_b"
-    if rest[0] and not all(names.split("::")):
+    if len(path) < len(test) and not all(names.split("::")):
         return "an empty name between or after '::'"
     if bracket and not parameters.endswith("]"):
         return "its parameters do not end with ']'"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PHASES = frozenset({"setup", "call", "teardown"})
+# How pytest marks the reason of a test that its ``xfail(run=False)`` kept from running.
+_NOT_RUN = "[NOTRUN]"
 
 
 @dataclass
@@ -27,11 +29,26 @@ class _Record:
     outputs: list[Output] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
+    skipped_parts: list[str] = field(default_factory=list)
     seconds: float | None = None
     over: bool = False  # its end was seen, or someone said what ended it
 
     def attempt(self) -> Attempt:
-        return Attempt(self.process, self.seconds, tuple(self.causes), _joined(self.outputs))
+        return Attempt(
+            self.process,
+            self.seconds,
+            tuple(self.causes),
+            _joined(self.outputs),
+            tuple(self.skipped_parts),
+        )
+
+    def all_notes(self) -> list[str]:
+        """Its notes, and what it left undone in part."""
+        count = len(self.skipped_parts)
+        if not count:
+            return self.notes
+        reasons = "; ".join(dict.fromkeys(self.skipped_parts))
+        return [*self.notes, f"{count} subtest{'s' if count > 1 else ''} skipped: {reasons}"]
 
 
 class Assembler:
@@ -83,7 +100,7 @@ class Assembler:
             test,
             attempts,
             attempts[-1].verdict,
-            notes=tuple(dict.fromkeys(note for record in records for note in record.notes)),
+            notes=tuple(dict.fromkeys(note for record in records for note in record.all_notes())),
             properties=dict(records[-1].properties),
         )
 
@@ -110,7 +127,9 @@ class Assembler:
             if event["phase"] == "call":
                 record.notes.append(f"passed although marked xfail: {expected or 'no reason'}")
             return
+        as_expected = False
         if outcome == "skipped":
+            as_expected = expected is not None and _NOT_RUN not in expected
             words = reason if expected is None else f"xfail: {expected or reason}"
             verdict = Verdict(Kind.SKIPPED, words)
         elif outcome == "failed":
@@ -118,7 +137,10 @@ class Assembler:
         else:  # a plugin's own word, as "rerun" is
             words = f"{reason} (a plugin called it {outcome!r} and went on in the same process)"
             verdict = Verdict(Kind.FAILED, words)
-        record.causes.append(Cause(event["phase"], verdict, event["text"]))
+        record.causes.append(Cause(event["phase"], verdict, event["text"], as_expected))
+
+    def _on_part_skipped(self, process: int, event: Mapping[str, Any]) -> None:
+        self._record(process, event["test"]).skipped_parts.append(event["reason"])
 
     def _on_forked(self, process: int, event: Mapping[str, Any]) -> None:
         words = "a child that it forked came back into pytest; the child was ended"

@@ -12,8 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exacthead.runs import stacks
 from exacthead.units import family
-from exacthead.units.death import how_it_ended, last_bytes, last_line
+from exacthead.units.death import (
+    ORDINARY,
+    crash_stacks,
+    how_it_ended,
+    last_bytes,
+    last_line,
+    what_pytest_says,
+)
+from exacthead.units.kills import Kills
 from exacthead.units.places import ProcessFiles
 from exacthead.units.settings import RUN, Settings
 from exacthead.units.tail import Tail
@@ -24,7 +33,11 @@ if TYPE_CHECKING:
 # Files that crash the collecting process, one after the other, before it is given up.
 _MOST_CRASHES = 20
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{4,}")
-_ORDINARY = frozenset({0, 1, 2, 5})
+# Files with errors interrupt a collection that is all that is asked for; so do other things, but
+# then no list of tests has come.
+_INTERRUPTED = 2
+_LOG_BYTES = 1 << 18
+_STACKS_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,9 +51,14 @@ class Collected:
         duplicates: ids that more than one test has; only the first of each can be run.
         unstable: ids that hold the address of an object: another in each process.
         deselected: how many tests the options left out.
+        deselected_in: the files that these are in.
+        dropped: tests that were found and then taken away without a word.
+        ignore: files and folders that options leave out, absolute.
+        ignore_globs: patterns of these, absolute.
         rootdir: the folder to which ids are relative.
         pytest: its version.
-        fault: why nothing can be planned, in words; empty when something can.
+        fault: why nothing can be planned, in one line; empty when something can.
+        log: with a fault, what the process wrote and where it stood.
     """
 
     nodeids: tuple[str, ...] = ()
@@ -49,9 +67,14 @@ class Collected:
     duplicates: tuple[str, ...] = ()
     unstable: tuple[str, ...] = ()
     deselected: int = 0
+    deselected_in: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    ignore_globs: tuple[str, ...] = ()
     rootdir: str = ""
     pytest: str = ""
     fault: str = ""
+    log: str = ""
 
     @property
     def planned(self) -> tuple[str, ...]:
@@ -88,14 +111,14 @@ def collect(  # noqa: PLR0913, PLR0917 - a process is these things
             settings.write(files.settings)
             ended = _run(files, python, root, environment, deadline)
             found = Tail(files.stream).read()
-            if ended.ordinary:
-                return _collected(found, crashed, last_bytes(files.log))
-            culprit = _in_flight(found)
+            culprit, why = _in_flight(found)
+            if ended.ordinary and not why:
+                return _collected(found, crashed, _log(files))
             if not culprit or ended.timed_out or number > _MOST_CRASHES:
                 where = f" at {culprit}" if culprit else ""
-                said = last_bytes(files.log).strip()
-                return Collected(fault=f"collection: {ended.words}{where}\n{said}".strip())
-            crashed[culprit] = f"{ended.words} while it collected this"
+                log = f"{_log(files)}\n{ended.stacks}"
+                return _fault(f"{ended.words}{where}", last_bytes(files.log), log)
+            crashed[culprit] = why or f"{ended.words} while it collected this"
 
 
 @dataclass(frozen=True)
@@ -103,6 +126,7 @@ class _Ended:
     words: str
     ordinary: bool
     timed_out: bool = False
+    stacks: str = ""
 
 
 def _settings(
@@ -112,6 +136,7 @@ def _settings(
         paths=paths,
         arguments=("--collect-only", "-q", *arguments),
         groups=(),
+        known=(),
         excluded=excluded,
         collect=True,
         stream=str(files.stream),
@@ -125,6 +150,7 @@ def _run(
     files: ProcessFiles, python: Path, root: Path, environment: Mapping[str, str], deadline: float
 ) -> _Ended:
     mark = f"{os.getpid()}.collect.{files.number}"
+    kills, begun = Kills(), time.monotonic()
     with files.log.open("ab") as log:
         child = subprocess.Popen(
             [str(python), str(RUN), str(files.settings), "-1"],
@@ -138,54 +164,77 @@ def _run(
     try:
         child.wait(max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return _Ended("it took longer than it may", ordinary=False, timed_out=True)
+        stood = stacks.dump(
+            family.family(child.pid, mark), files.folder, wait_s=_STACKS_S, hurry=lambda: False
+        )
+        words = "it took longer than it may"
+        return _Ended(words, ordinary=False, timed_out=True, stacks=stood)
     finally:
         # Also after an interrupt: nothing of it outlives this call.
         if child.returncode is None:
             family.end(child.pid, mark, grace_s=0.0)
             child.wait()
     finished = [event["code"] for event in Tail(files.stream).read() if event["event"] == "finish"]
-    return _Ended(how_it_ended(child.returncode, 0), ordinary=bool(finished))
+    how = how_it_ended(child.returncode, kills.since(begun))
+    return _Ended(how, ordinary=bool(finished))
 
 
-def _in_flight(events: list[dict[str, Any]]) -> str:
-    """What was being collected at the end; empty for nothing."""
-    current = ""
+def _in_flight(events: list[dict[str, Any]]) -> tuple[str, str]:
+    """What was being collected at the end, and by what it ended pytest; empty for nothing."""
+    current = why = ""
     for event in events:
-        if event["event"] == "collecting":
-            current = event["file"]
-        elif event["event"] == "collected":
-            current = ""
-    return current
+        match event["event"]:
+            case "collecting":
+                current = event["file"]
+            case "collected":
+                current = ""
+            case "uncollectable":
+                current, why = event["file"], event["reason"]
+    return current, why
+
+
+def _log(files: ProcessFiles) -> str:
+    """What a process wrote, and the stacks of a fatal signal."""
+    return last_bytes(files.log, _LOG_BYTES) + crash_stacks(files.crash)
+
+
+def _fault(cause: str, said: str, log: str) -> Collected:
+    line = last_line(said)
+    return Collected(fault=f"collection: {cause}{f': {line}' if line else ''}", log=log.strip())
 
 
 def _collected(events: list[dict[str, Any]], crashed: dict[str, str], log: str) -> Collected:
     found: dict[str, Any] = {"errors": dict(crashed), "skipped": {}, "nodeids": [], "deselected": 0}
+    deselected_in: dict[str, None] = {}
     trouble = ""
+    whole = False
     code = 0
     for event in events:
         match event["event"]:
             case "start":
                 found |= {name: event[name] for name in ("rootdir", "pytest")}
+                found |= {name: tuple(event[name]) for name in ("ignore", "ignore_globs")}
             case "file":
                 skipped = event["outcome"] == "skipped"
                 text = event["reason"] if skipped else event["text"] or event["reason"]
                 found["skipped" if skipped else "errors"][event["file"]] = text
             case "tests":
-                found["nodeids"] = event["nodeids"]
+                found["nodeids"], whole = event["nodeids"], True
             case "deselected":
                 found["deselected"] += event["tests"]
+                deselected_in.update(dict.fromkeys(event["files"]))
+            case "dropped":
+                found["dropped"] = tuple(event["nodeids"])
             case "internal" | "interrupt" | "fault":
-                trouble = event.get("text") or event["reason"]
-                found["nodeids"] = []
+                trouble = trouble or event.get("text") or event["reason"]
             case "finish":
                 code = event["code"]
-    if code not in _ORDINARY or (trouble and not found["nodeids"]):
-        return Collected(fault=f"collection: {last_line(trouble)}\n{log.strip()}".strip())
+    if not whole or code not in {*ORDINARY, _INTERRUPTED}:
+        return _fault(what_pytest_says(code), trouble or log, f"{trouble}\n{log}")
     counts = Counter(found["nodeids"])
     nodeids = tuple(counts)
     return Collected(
-        **{**found, "nodeids": nodeids},
+        **{**found, "nodeids": nodeids, "deselected_in": tuple(deselected_in)},
         duplicates=tuple(nodeid for nodeid in nodeids if counts[nodeid] > 1),
         unstable=tuple(nodeid for nodeid in nodeids if _ADDRESS.search(nodeid)),
     )

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+# pytest's exit codes: all passed, some failed, nothing collected.
+ORDINARY = frozenset({0, 1, 5})
+
 _LAST_BYTES = 4096
 _STACK_BYTES = 1 << 18
+_WORDS = {2: "was interrupted", 3: "had an internal error", 4: "refused its options or paths"}
 
 
-def how_it_ended(returncode: int, oom_kills: int) -> str:
+def how_it_ended(returncode: int, kills: str) -> str:
     """The end of a process in words.
 
     Args:
         returncode: as of ``subprocess``: negative for a signal.
-        oom_kills: how often the kernel's out-of-memory killer struck while it ran.
+        kills: what the kernel's out-of-memory killer did meanwhile; empty for nothing.
     """
     if returncode >= 0:
         return f"its process ended with exit code {returncode}"
@@ -25,10 +29,14 @@ def how_it_ended(returncode: int, oom_kills: int) -> str:
         name = signal.Signals(-returncode).name
     except ValueError:
         name = f"signal {-returncode}"
-    memory = ""
-    if oom_kills > 0 and -returncode == signal.SIGKILL:
-        memory = f" (the kernel's out-of-memory killer struck {oom_kills} time(s) meanwhile)"
-    return f"its process was ended by {name}{memory}"
+    if kills and -returncode == signal.SIGKILL:
+        return f"its process was ended by the kernel's out-of-memory killer ({kills})"
+    return f"its process was ended by {name}"
+
+
+def what_pytest_says(code: int) -> str:
+    """The meaning of an exit code of pytest that is not an ordinary one."""
+    return f"pytest {_WORDS.get(code, f'ended with exit code {code}')}"
 
 
 def last_bytes(path: Path, limit: int = _LAST_BYTES) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exacthead.runs.stacks import STACKS_VARIABLE
+from exacthead.shards.nodeid import within
 from exacthead.units.assemble import Assembler
 from exacthead.units.ending import Cut
 from exacthead.units.groups import Groups
@@ -111,6 +112,7 @@ class Driver:
             halt=self._halt,
             test_limit_s=self._order.test_timeout_s,
             start_limit_s=self._order.start_timeout_s,
+            deadline=self._deadline,
             excluded=self._excluded,
         )
         shift.run(width=width, restarts=restarts)
@@ -128,7 +130,7 @@ class Driver:
         attempt = self._last_attempt(test)
         for count in range(1, self._order.retries + 1):
             # A file that could not be collected is no test of its own.
-            if attempt is None or not shows_fault(attempt) or "::" not in test or self._halt():
+            if attempt is None or not shows_fault(attempt) or not within(test) or self._halt():
                 return
             self._work(Groups([[test]]), 1, 0)
             attempt = self._assembler.attempt(test, self._number)

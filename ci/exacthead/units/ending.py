@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from exacthead.units.death import how_it_ended, last_line
+from exacthead.units.death import ORDINARY, how_it_ended, last_line, what_pytest_says
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
     from exacthead.units.pytest_process import PytestProcess
-
-# pytest's exit codes: all passed, some failed, nothing collected.
-_ORDINARY = frozenset({0, 1, 5})
-_WORDS = {2: "was interrupted", 3: "had an internal error", 4: "refused its options or paths"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,9 @@ def meaning(process: PytestProcess, returncode: int, cut: Cut | None) -> Ending:
         )
     if process.broken:
         return Ending(Kind.FAILED, "an error came out of a test", stopped=process.stopped)
-    how = how_it_ended(returncode, process.oom_kills)
+    if process.uncollectable and process.file:
+        return Ending(Kind.FAILED, process.uncollectable, file=process.file)
+    how = how_it_ended(returncode, process.kills.since(process.since))
     if process.finished is None:
         return _crash(process, how)
     return _announced(process, process.finished, returncode, how)
@@ -82,9 +80,9 @@ def _announced(process: PytestProcess, code: int, returncode: int, how: str) -> 
     reason, hopeless = "", False
     if code != returncode:
         reason = f"{how} after pytest was done (with exit code {code})"
-    elif code not in _ORDINARY and not process.stopped:
-        words = _WORDS.get(code, f"ended with exit code {code}")
-        reason = f"pytest {words}: {last_line(process.trouble or process.log_end())}"
+    elif code not in ORDINARY and not process.stopped:
+        said = last_line(process.trouble or process.log_end())
+        reason = f"{what_pytest_says(code)}: {said}"
         hopeless = not process.ready
     elif not (process.asked or process.stopped):
         reason = "pytest ended without asking for a test; does another plugin run them?"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from exacthead.errors import HarnessError
+from exacthead.runs.files import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +22,8 @@ class ShardOrder:
         paths: files and folders that pytest collects from, relative to ``root``.
         groups: node ids in the order they run, in groups that stay in one process: a module, or
             a part of an oversized one. Groups are handed out in this order.
+        elsewhere: the planned tests of these files that are not its business; a test of them that
+            is in neither is a fault. None where there is no plan that could know.
         arguments: further arguments of pytest (markers, options of the project).
         processes: how many run at once, taking groups from the common list.
         test_timeout_s: the limit of one test, its fixtures included.
@@ -37,6 +38,7 @@ class ShardOrder:
     root: str
     paths: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
+    elsewhere: tuple[str, ...] | None = None
     arguments: tuple[str, ...] = ()
     processes: int = 1
     test_timeout_s: float = 120.0
@@ -61,12 +63,12 @@ def read_order(path: Path) -> ShardOrder:
     Raises:
         HarnessError: the file is not there, or is no order of this harness.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        lists = {name: tuple(data[name]) for name in ("paths", "arguments")}
-        groups = tuple(tuple(group) for group in data["groups"])
-        return ShardOrder(**{**data, **lists, "groups": groups})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HarnessError(
-            f"the order {path}", f"{type(error).__name__}: {error}", "let the harness write it"
-        ) from error
+    return read_json(path, _order, "let the harness write it", "the order")
+
+
+def _order(data: dict[str, Any]) -> ShardOrder:
+    lists = {name: tuple(data[name]) for name in ("paths", "arguments")}
+    if data["elsewhere"] is not None:
+        lists["elsewhere"] = tuple(data["elsewhere"])
+    groups = tuple(tuple(group) for group in data["groups"])
+    return ShardOrder(**{**data, **lists, "groups": groups})

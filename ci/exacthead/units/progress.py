@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from exacthead.shards.nodeid import file_of
 from exacthead.units.result import FAULTS
 from exacthead.verdict import Kind
 
@@ -72,5 +73,5 @@ def shows_fault(attempt: Attempt) -> bool:
 
 
 def _title(tests: list[str]) -> str:
-    files = list(dict.fromkeys(test.split("::", 1)[0] for test in tests))
+    files = list(dict.fromkeys(file_of(test) for test in tests))
     return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"

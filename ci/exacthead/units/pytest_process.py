@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exacthead.runs import stacks
-from exacthead.runs.oom import oom_kills
 from exacthead.units import family
 from exacthead.units.death import crash_stacks, last_bytes
 from exacthead.units.inside.text import decoded
+from exacthead.units.kills import Kills
 from exacthead.units.settings import RUN, Settings
 from exacthead.units.tail import Tail
 
@@ -39,14 +39,17 @@ class PytestProcess:
         claimed: node ids that it was handed and that have no end yet, in order.
         test: the test in flight; empty between tests.
         file: what is being collected; empty when nothing is.
+        uncollectable: how that ended pytest; empty when it did not.
         since: when it last went from one thing to the next, of the monotonic clock.
         ready: it has collected everything.
+        ending: its tests are over; what is left is pytest's end.
         stopped: why pytest wants no further test to run; empty when it does.
         finished: the exit code that it announced; None before.
         broken: an error came out of a test and ended pytest.
         asked: it has asked for work.
         failures: tests and files that failed in it were seen.
         told_fault: it has told of a fault that belongs to no test.
+        kills: what the kernel's out-of-memory killer does meanwhile.
         returncode: as of ``subprocess``; None while it runs.
     """
 
@@ -55,18 +58,18 @@ class PytestProcess:
         self.claimed: dict[str, None] = {}
         self.test, self.file, self.last_test = "", "", ""
         self.since = self.started = time.monotonic()
-        self.ready = self.broken = self.asked = False
+        self.ready = self.broken = self.asked = self.ending = False
         self.failures = self.told_fault = False
-        self.stopped = self.trouble = ""
+        self.stopped = self.trouble = self.uncollectable = ""
         self.finished: int | None = None
         self.returncode: int | None = None
         self.pid, self.handle = 0, -1
         self.channel: socket.socket | None = None
+        self.kills = Kills()
         self._mark = f"{os.getpid()}.{number}"
         self._tail = Tail(files.stream)
         self._question = b""
         self._captured: dict[str, int] = {}
-        self._oom_before = 0
         self._stacks = Path()
 
     def start(
@@ -82,6 +85,7 @@ class PytestProcess:
             paths=order.paths,
             arguments=order.arguments,
             groups=self.groups,
+            known=() if order.elsewhere is None else (*order.nodeids, *order.elsewhere),
             excluded=excluded,
             collect=False,
             stream=str(self.files.stream),
@@ -89,7 +93,6 @@ class PytestProcess:
             crash=str(self.files.crash),
             stacks=str(stacks_folder),
         ).write(self.files.settings)
-        self._oom_before = oom_kills()
         mine, theirs = socket.socketpair()
         with theirs, self.files.log.open("ab") as log:
             child = subprocess.Popen(
@@ -122,6 +125,8 @@ class PytestProcess:
                 self.file = event["file"]
             case "collected":
                 self.file = ""
+            case "uncollectable":
+                self.file, self.uncollectable = event["file"], event["reason"]
             case "ready":
                 self.ready = True
             case "begin":
@@ -142,12 +147,15 @@ class PytestProcess:
             case "phase" | "file":
                 self.failures |= event["outcome"] not in {"passed", "skipped"}
             case "fault":
-                self.told_fault = True
+                self.told_fault |= event["phase"] == "teardown"
             case "stopped":
                 self.stopped = event["reason"]
             case "internal" | "interrupt":
                 self.trouble = event.get("text") or event["reason"]
+            case "finishing":
+                self.ending = True
             case "finish":
+                self.ending = True
                 self.finished, self.since = event["code"], time.monotonic()
 
     def question(self) -> str | None:
@@ -199,11 +207,6 @@ class PytestProcess:
     def log_end(self) -> str:
         """The end of its log."""
         return last_bytes(self.files.log)
-
-    @property
-    def oom_kills(self) -> int:
-        """How often the kernel's out-of-memory killer struck since it started."""
-        return oom_kills() - self._oom_before
 
     def end(self, grace_s: float = _GRACE_S) -> None:
         """End it and all that it started."""

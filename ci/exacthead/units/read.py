@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _UNTOLD = "the driver ended without a word about it"
+_KILLED = "its driver was killed while it ran"
+_DEAD = "the shard's driver had been killed before its turn"
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ class Reading:
         return {each.number: each.seconds for each in self.processes if each.seconds is not None}
 
 
-def read_results(folder: Path, nodeids: Sequence[str], interrupted: str) -> Reading:
+def read_results(
+    folder: Path, nodeids: Sequence[str], interrupted: str, *, killed: bool = False
+) -> Reading:
     """Read what a shard has left behind.
 
     Args:
@@ -95,6 +99,8 @@ def read_results(folder: Path, nodeids: Sequence[str], interrupted: str) -> Read
         nodeids: what was planned, in order.
         interrupted: why the item as a whole was ended from outside, in words; empty when it was
             not. It becomes the verdict of tests in flight and the reason of those not run.
+        killed: the driver itself has died. A test in flight may have done that, and is the only one
+            to blame; the others say it in short.
 
     Returns:
         The reading. Missing streams are no error: what they would tell about was not run.
@@ -108,7 +114,10 @@ def read_results(folder: Path, nodeids: Sequence[str], interrupted: str) -> Read
         for event in tail.read():
             assembler.feed(number, event)
             if event["event"] == "fault":
-                faults.append(_fault(number, event, Kind.FAILED))
+                fault = _fault(number, event, Kind.FAILED)
+                # Every process that collects a file says the same of it.
+                if event["phase"] != "collection" or fault.cause not in [f.cause for f in faults]:
+                    faults.append(fault)
             if event["event"] == "start" and event["output_from"] == "log":
                 notes.append(
                     f"process {number}: pytest's capture was {event['capture']!r}, so output is "
@@ -121,7 +130,9 @@ def read_results(folder: Path, nodeids: Sequence[str], interrupted: str) -> Read
     if not complete and not interrupted:
         faults.append(_driver_lost())
     return Reading(
-        results=tuple(_results(assembler, nodeids, interrupted, complete=complete)),
+        results=tuple(
+            _results(assembler, nodeids, *_ends(interrupted, complete=complete, killed=killed))
+        ),
         outside=tuple(sorted(faults, key=lambda fault: fault.process)),
         processes=tuple(ends[number] for number in sorted(ends)),
         complete=complete,
@@ -157,14 +168,18 @@ def _read_journal(
     return ends, complete
 
 
-def _results(
-    assembler: Assembler, planned: Sequence[str], interrupted: str, *, complete: bool
-) -> list[TestResult]:
+def _ends(interrupted: str, *, complete: bool, killed: bool) -> tuple[Verdict, str]:
+    """The verdict of what was in flight, and why the rest was not run, where nobody says more."""
+    if killed:
+        return Verdict(Kind.CRASHED, _KILLED), _DEAD
     if interrupted:
-        open_verdict, default = Verdict(Kind.INTERRUPTED, interrupted), interrupted
-    else:
-        open_verdict = Verdict(Kind.CRASHED, _UNTOLD)
-        default = "no stream tells of it" if complete else _UNTOLD
+        return Verdict(Kind.INTERRUPTED, interrupted), interrupted
+    return Verdict(Kind.CRASHED, _UNTOLD), "no stream tells of it" if complete else _UNTOLD
+
+
+def _results(
+    assembler: Assembler, planned: Sequence[str], open_verdict: Verdict, default: str
+) -> list[TestResult]:
     known = set(planned)
     others = [test for test in assembler.tests() if test not in known]
     return [

@@ -25,11 +25,13 @@ class Cause:
         phase: where it happened; ``process`` for what ended the process from within or outside.
         verdict: its kind and, in one line, why.
         text: the long form: a traceback, the last lines of output, stacks.
+        expected: the test ran and failed as its ``xfail`` says; only of a skip.
     """
 
     phase: Phase
     verdict: Verdict
     text: str = ""
+    expected: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,14 @@ class Attempt:
         seconds: setup, call and teardown together; None when its end was not seen.
         causes: in the order in which they came; empty for a plain pass.
         outputs: in the order in which they came.
+        skipped_parts: why subtests of it skipped themselves, a reason each.
     """
 
     process: int
     seconds: float | None
     causes: tuple[Cause, ...] = ()
     outputs: tuple[Output, ...] = ()
+    skipped_parts: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -63,6 +67,12 @@ class Attempt:
         if not self.causes:
             return Verdict(Kind.PASSED)
         return min((each.verdict for each in self.causes), key=_badness)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the test, or a part of it, left its work undone by its own word."""
+        skips = [each for each in self.causes if each.verdict.kind is Kind.SKIPPED]
+        return bool(self.skipped_parts) or any(not each.expected for each in skips)
 
 
 @dataclass(frozen=True)

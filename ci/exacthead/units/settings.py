@@ -23,6 +23,7 @@ class Settings:
         paths: what pytest collects from, relative to its working folder.
         arguments: its further arguments.
         groups: node ids by group; groups that are not its business are empty.
+        known: all planned tests of the files of these; empty where there is no plan.
         excluded: files and folders that must not be collected.
         collect: only collect.
         stream: the file for its events.
@@ -34,6 +35,7 @@ class Settings:
     paths: Sequence[str]
     arguments: Sequence[str]
     groups: Sequence[Sequence[str]]
+    known: Sequence[str]
     excluded: Sequence[str]
     collect: bool
     stream: str
@@ -50,6 +52,12 @@ class Settings:
         try:
             path.write_text(json.dumps(asdict(self)), encoding="ascii")
         except OSError as error:
+            if not path.parent.is_dir():
+                raise HarnessError(
+                    f"write {path}",
+                    f"its folder is gone: {path.parent}",
+                    "a test, or somebody, removed the run's folder: keep it from that, run again",
+                ) from error
             raise HarnessError(
                 f"write {path}", str(error), "make room or mend the folder's permissions"
             ) from error

@@ -16,6 +16,7 @@ class Shard:
         of: how many parts there are.
         paths: files and folders that pytest collects from, relative to the root.
         groups: node ids in the order they run, in groups that stay in one process.
+        elsewhere: the planned tests of its files that it does not run.
         arguments: further arguments of pytest.
         processes: how many run at once.
         test_timeout_s: the limit of one test.
@@ -33,6 +34,7 @@ class Shard:
     of: int
     paths: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...] = ()
+    elsewhere: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     processes: int = 1
     test_timeout_s: float = 120.0
@@ -54,6 +56,6 @@ def read_shard(data: dict[str, Any] | None) -> Shard | None:
     """A shard from the JSON of a plan, where sequences have become lists."""
     if data is None:
         return None
-    lists = {name: tuple(data[name]) for name in ("paths", "arguments", "faults")}
+    lists = {name: tuple(data[name]) for name in ("paths", "elsewhere", "arguments", "faults")}
     groups = tuple(tuple(group) for group in data["groups"])
     return Shard(**{**data, **lists, "groups": groups})

@@ -7,6 +7,7 @@ import select
 import time
 from typing import TYPE_CHECKING, Any
 
+from exacthead.units.alive import alive
 from exacthead.units.death import long_form
 from exacthead.units.ending import Cut, Ending, meaning
 from exacthead.units.inside.selection import is_below
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from exacthead.units.pytest_process import PytestProcess
 
 _POLL_S = 0.05
+# What the end of pytest may take of what is left of the shard's time.
+_END_SHARE, _LEAST_END_S = 0.5, 1.0
 # A signal to the whole item reaches tests and driver in any order.
 _SIGNAL_S = 0.3
 _FROM_OUTSIDE = frozenset({-1, -2, -15})
@@ -35,6 +38,7 @@ class Shift:
         halt: why nothing may run any more; empty while everything may.
         test_limit_s: the limit of one test.
         start_limit_s: the limit of pytest's start, of collecting one file, and of its end.
+        deadline: when nothing may run any more, of the monotonic clock.
         excluded: files that ended a process while they were collected; added to.
     """
 
@@ -48,12 +52,13 @@ class Shift:
         halt: Callable[[], Cut | None],
         test_limit_s: float,
         start_limit_s: float,
+        deadline: float,
         excluded: dict[str, str],
     ) -> None:
         self._groups = groups
         self._start, self._note, self._write, self._halt = start, note, write, halt
         self._test_limit_s, self._start_limit_s = test_limit_s, start_limit_s
-        self._excluded = excluded
+        self._deadline, self._excluded = deadline, excluded
         self._running: list[PytestProcess] = []
         self._deaths = 0
         self._over = ""
@@ -90,15 +95,24 @@ class Shift:
     def _attend(self, process: PytestProcess, *, alone: bool, restarts: int) -> None:
         """Read what it has to say, answer it, look at the clock, notice its end."""
         ended = bool(select.select([process.handle], [], [], 0)[0])
+        process.kills.look(process.pid)
         self._read(process)
         if ended:
             self._bury(process, None, restarts)
             return
         while question := process.question():
             self._answer(process, question, alone=alone)
-        limit_s = self._test_limit_s if process.test else self._start_limit_s
-        if time.monotonic() - process.since > limit_s:
+        if time.monotonic() - process.since > self._limit_s(process):
             self._bury(process, self._cut(process), restarts)
+
+    def _limit_s(self, process: PytestProcess) -> float:
+        if process.test:
+            return self._test_limit_s
+        if not process.ending:
+            return self._start_limit_s
+        # Before the shard's own limit, which could not say what was waited for.
+        rest_s = self._deadline - process.since
+        return min(self._start_limit_s, max(_LEAST_END_S, rest_s * _END_SHARE))
 
     def _read(self, process: PytestProcess) -> None:
         for event in process.news():
@@ -119,15 +133,18 @@ class Shift:
     def _cut(self, process: PytestProcess) -> Cut:
         """Its time is up: note where it stands, then end it."""
         test, file = process.test, process.file
+        text = process.where_it_stands()
         if test:
             reason = f"the limit of one test is {self._test_limit_s:g} s, its fixtures included"
         elif file:
             reason = f"the limit of collecting one file is {self._start_limit_s:g} s"
+        elif process.ending:
+            holds = alive(text)
+            threads = f"; alive in it: {holds}" if holds else ""
+            reason = f"pytest's end took longer than {self._limit_s(process):.1f} s{threads}"
         else:
-            stage = "exit" if process.finished is not None else "next test"
-            stage = stage if process.ready else "first file"
+            stage = "next test" if process.ready else "first file"
             reason = f"pytest did not come to its {stage} within {self._start_limit_s:g} s"
-        text = process.where_it_stands()
         process.end()
         return Cut(Kind.TIMED_OUT, reason, test, file, text)
 

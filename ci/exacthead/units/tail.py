@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+_IDS = frozenset({"test", "file", "nodeids", "tests"})
+
 
 class Tail:
     """Events from a file; it may not exist yet, and its last line may be torn.
@@ -45,4 +47,20 @@ def _event(line: bytes) -> dict[str, Any] | None:
         event = json.loads(line)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+    if not (isinstance(event, dict) and isinstance(event.get("event"), str)):
+        return None
+    return _writable(event) if b"\\ud" in line else event
+
+
+def _writable(event: dict[str, Any]) -> dict[str, Any]:
+    """The event with half surrogates spelt out, which no file and no terminal takes.
+
+    Ids stay as they are: they must be found again.
+    """
+    return {name: value if name in _IDS else _spelt(value) for name, value in event.items()}
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_spelt(name): _spelt(each) for name, each in value.items()}
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from exacthead.errors import HarnessError
-from exacthead.workers.local import copy_package, digest_folder
 from exacthead.workers.uv import find_uv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from exacthead.workers.command import Commands
+    from exacthead.workers.local import LocalPackage
     from exacthead.workers.spec import Spec
 
 _INSIDE = Path(__file__).with_name("inside.py")
@@ -29,13 +29,13 @@ class Supplies(TypedDict, total=False):
         uv_arguments: more arguments for ``uv pip`` (index, find-links, ``--python-version``).
         uv_environment: more variables for uv; all other UV_* and PIP_* are dropped.
         patches: files of unified diffs against site-packages, ``-p1``, in the order of the spec.
-        local_packages: folders of packages, by the name that the spec gives them.
+        local_packages: packages to build, by the name that the spec gives them.
     """
 
     uv_arguments: Sequence[str]
     uv_environment: Mapping[str, str]
     patches: Sequence[Path]
-    local_packages: Mapping[str, Path]
+    local_packages: Mapping[str, LocalPackage]
 
 
 @dataclass(frozen=True)
@@ -188,26 +188,25 @@ class Build:
 
     def _install_local_packages(self) -> None:
         names = [name for name, _ in self.spec.local_packages]
-        folders = self.supplies.get("local_packages", {})
-        if set(names) != set(folders):
+        packages = self.supplies.get("local_packages", {})
+        if set(names) != set(packages):
             raise HarnessError(
                 f"worker {self.spec.name!r} with local packages {_listed(names)}",
-                f"folders for {_listed([*folders])}",
+                f"folders for {_listed([*packages])}",
                 "give a folder for each local package of the spec, and for no other",
             )
         for name, digest in self.spec.local_packages:
-            self._install_local_package(name, digest, folders[name])
+            self._install_local_package(name, digest, packages[name])
 
-    def _install_local_package(self, name: str, digest: str, folder: Path) -> None:
+    def _install_local_package(self, name: str, digest: str, package: LocalPackage) -> None:
         """Build from a copy: its content is the spec's, whatever is edited in the folder now."""
         with tempfile.TemporaryDirectory(prefix="exacthead-local-") as place:
             copy = Path(place) / name
-            copy_package(folder, copy)
-            found = digest_folder(copy)
+            found = package.copy(copy)
             if found != digest:
                 raise HarnessError(
                     f"worker {self.spec.name!r} with local package {name!r} of digest {digest}",
-                    f"{folder} has digest {found}: it was changed after the plan was made",
+                    f"{package.folder} has digest {found}: it was changed after the plan was made",
                     "ask again, and leave the folder alone meanwhile",
                 )
             # --reinstall refreshes: else uv may take an earlier build of the folder from its cache.

@@ -12,7 +12,7 @@ from exacthead.errors import HarnessError, nearest
 from exacthead.workers.build import Supplies
 from exacthead.workers.index import read_indexes
 from exacthead.workers.interpreter import find
-from exacthead.workers.local import digest_file, digest_folder, local_packages
+from exacthead.workers.local import digest_file, local_packages
 from exacthead.workers.lock import exact, lock_path, read_lock, worker_inputs
 from exacthead.workers.provided import Declaration, examine_provided
 from exacthead.workers.spec import Spec
@@ -85,7 +85,7 @@ def resolve(
     if flavour == "cpu":
         folders = (indexes or read_indexes(environ)).folders()
         swapped = swap_local_builds(lock, flavour, folders, interpreter, inputs.excludes)
-    packages = local_packages(harness.root, worker)
+    packages = local_packages(harness, worker)
     return Spec(
         name=name,
         lock=exact(swapped.lock),
@@ -93,7 +93,7 @@ def resolve(
         flavour=flavour,
         link_mode=worker.link_mode,
         environment=environment,
-        local_packages=tuple((key, digest_folder(path)) for key, path in packages.items()),
+        local_packages=tuple((key, each.digest()) for key, each in packages.items()),
         patches=tuple(digest_file(path) for path in _patches(harness.root, worker)),
         sources=swapped.sources,
         probes=worker.probes,
@@ -115,7 +115,7 @@ def build_supplies(harness: Harness, spec: Spec, indexes: Indexes) -> Supplies:
         uv_arguments=tuple(arguments),
         uv_environment=indexes.uv_environment(),
         patches=_patches(harness.root, worker),
-        local_packages=local_packages(harness.root, worker),
+        local_packages=local_packages(harness, worker),
     )
 
 

@@ -1,11 +1,14 @@
-"""The main job's own contract, against metrics that are right and against each way to be wrong."""
+"""The main job's own contract, against metrics that are right and against each way to be wrong.
+
+And that of the same step with generation apart, which is the same but for its one worker.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +16,13 @@ from exacthead.contracts.evaluate import ContractResult, evaluate
 from exacthead.contracts.load import load, metrics_named
 from exacthead.verdict import Kind
 
-CONTRACT = load(Path(__file__).parents[3] / "functional" / "gym_training.contract.toml")
+if TYPE_CHECKING:
+    from exacthead.contracts.model import Contract
+
+FOLDER = Path(__file__).parents[3] / "functional"
+CONTRACT = load(FOLDER / "gym_training.contract.toml")
+SPLIT = load(FOLDER / "gym_training_split.contract.toml")
+ONE_STEP = load(FOLDER / "one_step.contract.toml")
 BEFORE, AFTER = "1f" * 32, "2e" * 32
 RIGHT: dict[str, Any] = {
     "step": 1,
@@ -27,7 +36,12 @@ RIGHT: dict[str, Any] = {
     "train/grad_norm": 0.31,
     "train/lr": 1e-4,
     "train/token_mult_prob_error": 1.0000014,
+    "train/generation_kl_k3": 2.1e-12,
+    "train/masked_sequences": 0,
+    "train/weight_version": 0,
     "refit/generation_workers_updated": 2,
+    "refit/transport": "shared_memory",
+    "refit/weight_version": 1,
     "policy/checksum_before_step": BEFORE,
     "policy/checksum_after_step": AFTER,
     "generation/0/checksum_before_refit": BEFORE,
@@ -40,10 +54,17 @@ RIGHT: dict[str, Any] = {
 }
 
 
-def evaluated(tmp_path: Path, *rows: dict[str, Any]) -> ContractResult:
+RIGHT_SPLIT = {
+    name: value for name, value in RIGHT.items() if not name.startswith("generation/1/")
+} | {"refit/generation_workers_updated": 1, "refit/transport": "broadcast"}
+
+
+def evaluated(
+    tmp_path: Path, *rows: dict[str, Any], contract: Contract = CONTRACT
+) -> ContractResult:
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return evaluate(CONTRACT, path)
+    return evaluate(contract, path)
 
 
 def test_right_metrics_pass(tmp_path: Path) -> None:
@@ -52,6 +73,18 @@ def test_right_metrics_pass(tmp_path: Path) -> None:
     assert {check.name: check.verdict.kind for check in result.checks} == dict.fromkeys(
         (check.name for check in CONTRACT.checks), Kind.PASSED
     )
+
+
+def test_with_generation_apart_the_same_is_promised_of_one_worker(tmp_path: Path) -> None:
+    shared = set(ONE_STEP.checks)
+    assert shared == set(CONTRACT.checks) & set(SPLIT.checks)
+    assert len(SPLIT.checks) - len(shared) == 2
+    assert metrics_named(SPLIT) == set(RIGHT_SPLIT) - {"step"}
+    right = evaluated(tmp_path, RIGHT_SPLIT, contract=SPLIT)
+    assert right.verdict.kind is Kind.PASSED
+    for change in ({"refit/generation_workers_updated": 2}, {"refit/transport": "shared_memory"}):
+        wrong = evaluated(tmp_path, RIGHT_SPLIT | change, contract=SPLIT)
+        assert [check.metric for check in wrong.of_kind(Kind.FAILED)] == list(change)
 
 
 def test_the_contract_reads_exactly_these_metrics() -> None:
@@ -96,6 +129,8 @@ def test_no_metric_may_be_missing_or_wrong(tmp_path: Path, name: str, wrong: Any
             {"train/token_mult_prob_error": 0.999},
             "generation and policy agree on the tokens' probabilities",
         ),
+        ({"train/generation_kl_k3": 2e-6}, "no divergence of generation from the policy"),
+        ({"train/masked_sequences": 1}, "no sequence is left out of the step"),
         (
             {"refit/generation_workers_updated": 1},
             "both generation workers acknowledged the refit",
@@ -108,6 +143,8 @@ def test_no_metric_may_be_missing_or_wrong(tmp_path: Path, name: str, wrong: Any
             {"generation/0/checksum_before_refit": AFTER},
             "generation worker 0 sampled with the policy's weights",
         ),
+        ({"train/weight_version": 1}, "the step was sampled with the first weights"),
+        ({"refit/weight_version": 0}, "generation serves the weights after the first step"),
         ({"timing/validation": 0.0}, "validation took time"),
     ],
 )

@@ -147,6 +147,11 @@ def test_a_name_is_used_once_and_says_something() -> None:
         ({"kind": "one_of", "values": []}, ".values: "),
         ({"kind": "one_of", "values": ["a", 1]}, "'values' mixes texts and numbers"),
         ({"kind": "median", "max": 1, "window": 0}, ".window: "),
+        ({"kind": "median", "max": 1, "counted_from": "first"}, "'counted_from' without 'window'"),
+        (
+            {"kind": "median", "max": 1, "window": 3, "counted_from": "middle"},
+            ".counted_from: Input should be 'first' or 'last'",
+        ),
         ({"kind": "trend", "max": 1, "window": 2}, ".window: "),
         ({"kind": "monotone", "direction": "increasing", "window": 1}, ".window: "),
         ({"kind": "monotone", "direction": "up"}, ".direction: "),

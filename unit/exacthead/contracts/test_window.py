@@ -127,6 +127,22 @@ def test_the_window_counts_recorded_points_from_the_last(hold: Callable[..., Che
     assert few.verdict.reason == "'m' has 6 recorded points, and 7 are needed"
 
 
+def test_a_window_may_be_counted_from_the_first_point(
+    hold_series: Callable[..., CheckResult],
+) -> None:
+    rising = [0.1, 0.2, 0.9, 1.0]
+    first = {"window": 2, "counted_from": "first"}
+
+    assert hold_series(rising, kind="median", max=0.3, **first).verdict.kind is Kind.PASSED
+    assert hold_series(rising, kind="mean", max=0.1, **first).verdict.kind is Kind.FAILED
+    assert hold_series(rising, kind="median", max=0.3, window=2).verdict.kind is Kind.FAILED
+    assert hold_series(rising, kind="median", min=0.9, window=2).verdict.kind is Kind.PASSED
+    falling_at_the_end = [1, 2, 3, 0]
+    up = {"kind": "monotone", "direction": "increasing", "window": 3}
+    assert hold_series(falling_at_the_end, **up).verdict.kind is Kind.FAILED
+    assert hold_series(falling_at_the_end, **up, counted_from="first").verdict.kind is Kind.PASSED
+
+
 @pytest.mark.parametrize(
     ("values", "keys", "verdict"),
     [

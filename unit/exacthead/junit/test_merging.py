@@ -61,6 +61,23 @@ def some_files(folder: Path) -> list[Path]:
     return [first, second, third, fourth]
 
 
+def test_known_faults_are_counted_among_the_skipped_also_when_merged_again(
+    tmp_path: Path,
+) -> None:
+    known, plain = '<skipped type="quarantined" message="m"/>', '<skipped message="m"/>'
+    cases = [known, plain, known, known + "<failure/>", "", '<failure type="quarantined"/>']
+    body = "".join(
+        f'<testcase name="{n}" time="1">{text}</testcase>' for n, text in enumerate(cases)
+    )
+    (tmp_path / "a.xml").write_text(f'<testsuite name="s">{body}</testsuite>', encoding="utf-8")
+
+    first = merge([tmp_path / "a.xml"], tmp_path / "b.xml")
+    again = merge([tmp_path / "a.xml", tmp_path / "b.xml"], tmp_path / "c.xml")
+
+    assert (first.tests, first.failures, first.skipped, first.quarantined) == (6, 2, 3, 2)
+    assert (again.skipped, again.quarantined) == (6, 4)
+
+
 def test_totals_keep_the_cases_sum_and_the_suites_wall_time(tmp_path: Path) -> None:
     out = tmp_path / "junit.xml"
 

@@ -7,7 +7,7 @@ import pytest
 from exacthead.errors import HarnessError
 from exacthead.reproduce.poison import Search, choose, reduced
 from exacthead.units.shard import Shard
-from exacthead.verdict import Kind
+from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +26,11 @@ def search(red: dict[frozenset[str], Kind]) -> tuple[Search, list[list[str]], li
     runs: list[list[str]] = []
     said: list[str] = []
 
-    def probe(nodeids: Sequence[str], test: str) -> Kind:
+    def probe(nodeids: Sequence[str], test: str) -> Verdict:
         assert test in nodeids
         runs.append(list(nodeids))
-        return next((kind for cause, kind in red.items() if cause <= {*nodeids}), Kind.PASSED)
+        kinds = (kind for cause, kind in red.items() if cause <= {*nodeids})
+        return Verdict(next(kinds, Kind.PASSED), "the reason")
 
     return Search(SHARD.nodeids, probe, said.append), runs, said
 
@@ -85,6 +86,38 @@ def test_a_test_that_cannot_be_run_is_neither_poisoned_nor_well() -> None:
     assert runs == [[LAST]]
 
 
+def test_an_order_that_does_not_reach_the_test_says_why() -> None:
+    searching, runs, _ = search({frozenset({A1, A2}): Kind.NOT_RUN})
+
+    found = searching.run(B1)
+
+    assert (found.kind, found.culprits) == (Kind.NOT_RUN, ())
+    assert found.words == "was not run in this order: the reason"
+    assert runs == [[B1], [A1, A2, B1]]
+
+
+def test_of_many_tests_only_the_nearest_are_named() -> None:
+    names = tuple(f"unit/a.py::test_{number:03}" for number in range(400))
+    shard = Shard(suite="s", number=1, of=1, paths=("unit",), groups=(names,))
+
+    with pytest.raises(HarnessError) as caught:
+        choose(shard, "nope")
+
+    assert caught.value.todo.startswith("the nearest of 400: test_")
+    assert caught.value.todo.count(",") == 4
+
+
+def test_of_many_tests_that_end_so_a_few_are_named() -> None:
+    names = tuple(f"unit/{number}.py::test_a" for number in range(400))
+    shard = Shard(suite="s", number=1, of=1, paths=("unit",), groups=(names,))
+
+    with pytest.raises(HarnessError) as caught:
+        choose(shard, "test_a")
+
+    assert caught.value.found == "400 tests end so"
+    assert caught.value.todo.endswith("unit/4.py::test_a and 395 more")
+
+
 def test_the_import_of_a_later_file_can_poison() -> None:
     searching, _, _ = search({frozenset({LAST}): Kind.FAILED})
 
@@ -110,6 +143,7 @@ def test_a_test_is_named_by_an_end_of_its_node_id(asked: str, found: str) -> Non
     [
         ("test_one", f"2 tests end so.*{A1}, {B1}"),
         ("last", "no such test"),
+        ("test_lats", "did you mean 'test_last'"),
         ("unit/a.py::test_tow", f"did you mean '{A2}'"),
     ],
 )

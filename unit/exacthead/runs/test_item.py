@@ -1,10 +1,9 @@
+"""What an item is given, what it says, what is kept of it, and its verdict."""
+
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import socket
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,30 +16,6 @@ from exacthead.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from exacthead.runs.folder import RunFolder
-
-# A daemon as tools start them: double fork, own session, no way to tell it from its parent.
-DAEMON = """
-import os, sys, time
-pids = os.environ["EXACTHEAD_ARTIFACTS"] + "/pids"
-def daemonise(clear_environment=False, then=None):
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            with open(pids, "a") as file:
-                file.write(f"{os.getpid()}\\n")
-            if then:
-                then()
-            if clear_environment:
-                os.execve("/bin/sleep", ["sleep", "600"], {})
-            time.sleep(600)
-        os._exit(0)
-    os.wait()
-def wait_for(count):
-    while not os.path.exists(pids) or len(open(pids).read().split()) < count:
-        time.sleep(0.01)
-"""
 
 
 def test_exit_code_zero_passes(shell: Callable[..., ItemRequest]) -> None:
@@ -121,182 +96,6 @@ def test_standard_input_is_empty(shell: Callable[..., ItemRequest]) -> None:
     assert outcome.log.read_text() == "end\n"
 
 
-def test_the_item_leads_its_own_session_and_group(python: Callable[..., ItemRequest]) -> None:
-    outcome = run_item(python("import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))"))
-    assert outcome.log.read_text() == "True\n"
-
-
-def test_a_double_forked_daemon_makes_the_leg_red_and_is_ended(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    outcome = run_item(python(DAEMON + "daemonise(); wait_for(1)"))
-    assert outcome.verdict.kind is Kind.FAILED
-    assert outcome.verdict.reason.startswith("exit code 0, but left behind: process ")
-    assert len(outcome.leftovers) == 1
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
-def test_a_daemon_that_dropped_the_environment_is_found_by_its_ancestry(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    outcome = run_item(python(DAEMON + "daemonise(clear_environment=True); wait_for(1)"))
-    assert len(outcome.leftovers) == 1
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
-def test_a_daemon_that_ignores_sigterm_is_ended_too(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    source = DAEMON + (
-        "import signal\n"
-        "daemonise(then=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))\n"
-        "wait_for(1)\n"
-    )
-    outcome = run_item(python(source))
-    assert outcome.verdict.kind is Kind.FAILED
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
-def test_a_stopped_process_is_ended_too(
-    shell: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    outcome = run_item(
-        shell("sleep 600 & echo $! > $EXACTHEAD_ARTIFACTS/pids; kill -STOP $!; disown")
-    )
-    assert len(outcome.leftovers) == 1
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
-def test_a_process_that_goes_away_in_the_grace_is_no_leftover(
-    shell: Callable[..., ItemRequest],
-) -> None:
-    outcome = run_item(shell("(sleep 0.3) & exit 0", leftover_grace_s=30.0))
-    assert outcome.verdict == Verdict(Kind.PASSED)
-
-
-def test_processes_of_the_same_name_outside_are_left_alone(
-    shell: Callable[..., ItemRequest],
-) -> None:
-    bystander = os.posix_spawn("/bin/sleep", ["sleep", "600"], {"EXACTHEAD_ITEM": "another"})
-    try:
-        outcome = run_item(shell("sleep 600 & exit 0"))
-        assert len(outcome.leftovers) == 1
-        assert os.waitpid(bystander, os.WNOHANG) == (0, 0), "the bystander was ended"
-    finally:
-        os.kill(bystander, 9)
-        os.waitpid(bystander, 0)
-
-
-def test_a_failed_script_still_names_what_it_left(shell: Callable[..., ItemRequest]) -> None:
-    outcome = run_item(shell("sleep 600 & exit 3"))
-    assert outcome.verdict.kind is Kind.FAILED
-    assert outcome.verdict.reason.startswith("exit code 3; it wrote nothing; left behind: process")
-
-
-def test_a_hanging_item_times_out_and_all_of_it_is_ended(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    source = DAEMON + "daemonise(); daemonise(clear_environment=True); wait_for(2); time.sleep(600)"
-    outcome = run_item(python(source, timeout_s=4.0))
-    assert outcome.verdict == Verdict(
-        Kind.TIMED_OUT, "the leg's limit of 4 s; where it stood: stacks.txt"
-    )
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
-def test_after_a_timeout_sigterm_comes_first(python: Callable[..., ItemRequest]) -> None:
-    source = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('tidied up')))\n"
-        "print('ready')\n"
-        "time.sleep(600)\n"
-    )
-    outcome = run_item(python(source, timeout_s=3.0, grace_s=30.0))
-    assert outcome.verdict.kind is Kind.TIMED_OUT
-    assert outcome.log.read_text() == "ready\ntidied up\n"
-    assert outcome.returncode == 0
-
-
-def test_a_tree_that_ignores_sigterm_is_killed_after_the_grace(
-    shell: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    script = "trap '' TERM; sleep 600 & echo $$ $! > $EXACTHEAD_ARTIFACTS/pids; wait"
-    outcome = run_item(shell(script, timeout_s=1.0))
-    assert outcome.verdict.kind is Kind.TIMED_OUT
-    assert outcome.signal == "SIGKILL"
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
-def test_memory_over_the_limit_ends_the_item(python: Callable[..., ItemRequest]) -> None:
-    outcome = run_item(
-        python("block = b'x' * (200 << 20)\nimport time\ntime.sleep(600)", memory_limit_mb=100.0)
-    )
-    assert outcome.verdict.kind is Kind.FAILED
-    assert "its limit is 100 MiB" in outcome.verdict.reason
-    assert outcome.peak_pss_mb > 100
-
-
-def test_the_peak_counts_the_whole_tree(python: Callable[..., ItemRequest]) -> None:
-    source = (
-        "import os, time\n"
-        "child = os.fork()\n"
-        "block = b'x' * (60 << 20)\n"
-        "time.sleep(4)\n"
-        "if child: os.wait()\n"
-    )
-    outcome = run_item(python(source))
-    assert outcome.verdict == Verdict(Kind.PASSED)
-    assert 120 < outcome.peak_pss_mb < 250
-
-
-def test_a_wish_to_stop_ends_everything(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool], run_folder: RunFolder
-) -> None:
-    pids = run_folder.item("item").artifacts / "pids"
-    asked = threading.Event()
-
-    def stop() -> bool:
-        if pids.exists() and len(pids.read_text().split()) == 2:
-            asked.set()
-        return asked.is_set()
-
-    source = DAEMON + (
-        "import signal\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "daemonise(); daemonise(clear_environment=True); time.sleep(600)\n"
-    )
-    outcome = run_item(python(source), stop=stop)
-    assert outcome.verdict.kind is Kind.INTERRUPTED
-    assert gone(pids)
-
-
-def test_a_wish_to_stop_before_the_start_is_heard(shell: Callable[..., ItemRequest]) -> None:
-    outcome = run_item(shell("sleep 600"), stop=lambda: True)
-    assert outcome.verdict.kind is Kind.INTERRUPTED
-
-
-def test_an_error_while_following_ends_the_item(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool], run_folder: RunFolder
-) -> None:
-    def fail(text: str) -> None:
-        raise OSError(text)
-
-    source = DAEMON + "daemonise(); wait_for(1); print('now', flush=True); time.sleep(600)"
-    with pytest.raises(OSError, match="now"):
-        run_item(python(source), echo=fail)
-    assert gone(run_folder.item("item").artifacts / "pids")
-
-
-def test_a_killed_supervisor_is_a_crash_and_nothing_marked_survives(
-    python: Callable[..., ItemRequest], gone: Callable[[Path], bool]
-) -> None:
-    source = DAEMON + "daemonise(); wait_for(1)\nos.kill(os.getppid(), 9)\ntime.sleep(600)"
-    outcome = run_item(python(source))
-    assert outcome.verdict.kind is Kind.CRASHED
-    assert outcome.verdict.reason.startswith("its supervisor died: exit code -9")
-    assert gone(outcome.log.parent / "artifacts" / "pids")
-
-
 def test_the_private_folder_goes_away_read_only_folders_included(
     shell: Callable[..., ItemRequest],
 ) -> None:
@@ -328,30 +127,6 @@ def test_a_red_items_logs_outlive_its_private_folder(
     if kept:
         assert (logs / "raylet.out").read_text() == "cause\n"
         assert not (logs / "pipe").exists()
-
-
-def test_ports_of_the_range_can_be_used_and_a_listener_left_is_named(
-    python: Callable[..., ItemRequest],
-) -> None:
-    source = DAEMON + (
-        "import socket\n"
-        "low = int(os.environ['EXACTHEAD_PORTS'].split('-')[0])\n"
-        "def listen():\n"
-        "    global server\n"
-        "    server = socket.create_server(('127.0.0.1', low))\n"
-        "daemonise(then=listen)\n"
-        "wait_for(1)\n"
-        "socket_up = False\n"
-        "while not socket_up:\n"
-        "    try: socket.create_connection(('127.0.0.1', low)).close(); socket_up = True\n"
-        "    except OSError: time.sleep(0.01)\n"
-    )
-    outcome = run_item(python(source))
-    assert outcome.verdict.kind is Kind.FAILED
-    port = int(outcome.leftovers[0].rpartition("(listening on ")[2].rstrip(")"))
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", port))
 
 
 def test_the_environment_is_made_of_what_the_harness_sets(
@@ -393,38 +168,6 @@ def test_relative_first_party_folders_are_refused(shell: Callable[..., ItemReque
         run_item(shell("true", pythonpath=(Path("src"),)))
 
 
-def test_shared_memory_that_is_left_is_named_and_removed(
-    python: Callable[..., ItemRequest],
-) -> None:
-    source = (
-        "import mmap, os, time\n"
-        "name = '/dev/shm/exacthead-test-' + os.environ['EXACTHEAD_ITEM']\n"
-        "file = open(name, 'w+b'); file.truncate(4096)\n"
-        "time.sleep(2)\n"
-        "print(name)\n"
-    )
-    outcome = run_item(python(source))
-    name = outcome.log.read_text().strip()
-    assert outcome.verdict == Verdict(
-        Kind.FAILED, f"exit code 0, but left behind: shared memory {name}"
-    )
-    assert not Path(name).exists()
-
-
-def test_shared_memory_of_others_is_left_alone(python: Callable[..., ItemRequest]) -> None:
-    name = Path(f"/dev/shm/exacthead-test-other-{os.getpid()}")
-    request = python("import time; time.sleep(1)")
-    timer = threading.Timer(0.4, lambda: name.write_bytes(b"theirs"))
-    timer.start()
-    try:
-        outcome = run_item(request)
-        timer.join()
-        assert outcome.verdict == Verdict(Kind.PASSED)
-        assert name.read_bytes() == b"theirs"
-    finally:
-        name.unlink(missing_ok=True)
-
-
 @pytest.mark.parametrize(
     "harm",
     [
@@ -449,7 +192,9 @@ def test_an_item_that_removes_its_own_log_takes_nothing_away(
 
 def test_closed_folders_are_removed_with_the_rest(shell: Callable[..., ItemRequest]) -> None:
     outcome = run_item(
-        shell('mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a $TMPDIR/..; echo $TMPDIR')
+        shell(
+            "mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a $TMPDIR/..; echo $TMPDIR"
+        )
     )
 
     assert outcome.verdict == Verdict(Kind.PASSED)

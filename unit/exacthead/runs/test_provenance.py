@@ -4,19 +4,18 @@ import hashlib
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from exacthead.errors import HarnessError
-from exacthead.head import Head, read_head
-from exacthead.runs.folder import RunFolder
-from exacthead.runs.item import ItemRequest, run_item
+from exacthead.head import Head
 from exacthead.runs.provenance import Provenance, WorkerUse, gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
+
+    from exacthead.runs.folder import RunFolder
 
 HEAD = Head(commit="c" * 40, tree="t" * 40, dirty=False)
 WORKER = WorkerUse(name="unit", key="k", flavour="cpu", interpreter="3.13.0", how="reused")

@@ -130,6 +130,17 @@ def test_a_run_of_nothing_says_so(provenance: Provenance) -> None:
     assert "## Items" not in text
 
 
+def test_a_run_in_which_every_item_was_skipped_says_that_nothing_ran_and_why(
+    provenance: Provenance,
+) -> None:
+    empty = Verdict(Kind.SKIPPED, "empty by plan: 2 tests over 5 shards")
+    result = ItemResult(item_id="unit.s.5of5", verdict=empty, required=False)
+
+    verdict = summarize(State.PASSED, [result], provenance, Path("runs/1")).verdict
+
+    assert verdict.startswith("passed, and nothing ran: empty by plan: 2 tests over 5 shards, at ")
+
+
 def test_a_quarantined_item_is_shown_though_it_is_green(provenance: Provenance) -> None:
     item = ItemResult(item_id="q", verdict=Verdict(Kind.QUARANTINED, "issue 7"))
     text = markdown(summarize(State.PASSED, [item], provenance, Path("/r")))

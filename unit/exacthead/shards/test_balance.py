@@ -16,7 +16,7 @@ def module(name: str, tests: int, micros: int) -> dict[str, int]:
 
 
 def sure(micros: dict[str, int], surprises: dict[str, int] | None = None) -> Estimates:
-    return Estimates(micros, surprises or {}, 0, 0, 0, noise=0.0, sure=True)
+    return Estimates(micros, surprises or {}, {}, frozenset(), 0, 0, 0, noise=0.0, sure=True)
 
 
 def ids(estimates: Estimates, shards: int, processes: int = 1) -> list[list[int]]:

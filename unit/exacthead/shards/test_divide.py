@@ -117,6 +117,17 @@ def test_the_expected_seconds_of_a_shard_count_its_processes() -> None:
     assert [s.seconds for s in plan_shards(nodeids, history, 2).shards] == [6.0, 6.0]
 
 
+def test_without_any_history_nothing_is_said_of_noise() -> None:
+    nodeids = ["unit/a.py::test_one", "unit/a.py::test_two"]
+    words = "durations: a noise of"
+
+    none = plan_shards(nodeids, Durations({"elsewhere.py::test_x": (1.0,)}), 1).report
+    some = plan_shards(nodeids, Durations({nodeids[0]: (1.0,)}), 1).report
+
+    assert not [line for line in none if line.startswith(words)]
+    assert [line for line in some if line.startswith(words)]
+
+
 def test_the_report_says_what_became_of_every_recorded_duration() -> None:
     history = Durations(
         {

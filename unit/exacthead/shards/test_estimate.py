@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exacthead.shards.estimate import DRIFT, estimate, shrink
+from exacthead.shards.estimate import DOMINATING, DRIFT, estimate, shrink
 from exacthead.shards.nodeid import file_of
 
 
@@ -118,7 +118,7 @@ def test_noisy_values_move_towards_the_mean_of_their_file() -> None:
 
     # Worked by hand: within files 2 - 0.5 = 1.5 of 2, so a quarter of the way to a mean that
     # itself moves from 1 and 9 by 2/64 of the way to 5: between is 31, and 2 tests share 2.
-    moved = shrink(values, dict.fromkeys(values, 0.5))
+    moved = shrink(values, dict.fromkeys(values, 0.5)).values
 
     towards = 1 + 1 / 32 * 4
     assert moved["a.py::t"] == pytest.approx(towards / 4)
@@ -126,13 +126,49 @@ def test_noisy_values_move_towards_the_mean_of_their_file() -> None:
     assert moved["b.py::t"] == pytest.approx(10 - moved["a.py::u"])
 
 
+def giants(*times: float) -> dict[str, float]:
+    """Logs of 200 tests of one file, 0.01 to 0.81 s, and of giants in it."""
+    values = {f"a.py::t{number:03}": math.log(0.01 * 3 ** (number % 5)) for number in range(200)}
+    return {**values, **{f"a.py::giant{n}": math.log(time) for n, time in enumerate(times)}}
+
+
+@pytest.mark.parametrize("time", [5.0, 10.0, 20.0, 40.0])
+def test_a_test_that_dominates_shrinks_towards_where_dominating_begins(time: float) -> None:
+    values = giants(time)
+
+    found = shrink(values, dict.fromkeys(values, 0.25))
+
+    edge = DOMINATING * sum(map(math.exp, values.values()))
+    weight = found.within / (found.within + 0.25)
+    assert found.dominating == {"a.py::giant0"}
+    assert math.exp(found.values["a.py::giant0"]) == pytest.approx(edge * (time / edge) ** weight)
+
+
 def test_a_giant_is_not_taken_for_noise() -> None:
-    values = {f"a.py::t{number}": math.log(0.1) for number in range(200)}
-    values["a.py::giant"] = math.log(600)
+    values = giants(6000.0)
 
-    moved = shrink(values, dict.fromkeys(values, 0.25))
+    moved = shrink(values, dict.fromkeys(values, 0.25)).values
 
-    assert math.log(600) - 0.3 * 0.5 == pytest.approx(moved["a.py::giant"])
+    assert 6000 * math.exp(-0.5) < math.exp(moved["a.py::giant0"]) < 6000
+
+
+def test_among_few_tests_none_dominates_by_its_share_alone() -> None:
+    values = {f"a.py::t{number}": float(number) for number in range(5)}
+
+    assert shrink(values, dict.fromkeys(values, 0.5)).dominating == frozenset()
+
+
+def test_what_is_left_unknown_of_a_test_is_what_the_model_cannot_tell() -> None:
+    values = {"a.py::t": 0.0, "a.py::u": 2.0, "b.py::t": 8.0, "b.py::u": 10.0}
+
+    found = shrink(values, dict.fromkeys(values, 0.5))
+
+    # Worked by hand, see above.
+    assert (found.within, found.between) == pytest.approx((1.5, 31.0))
+    assert found.left("a.py::t", 0.5) == pytest.approx(math.sqrt(0.5 * 1.5 / 2))
+    assert found.left("a.py::new", None) == pytest.approx(math.sqrt(1.5))
+    assert found.left("c.py::new", None) == pytest.approx(math.sqrt(1.5 + 31))
+    assert shrink(values, dict.fromkeys(values, 0.0)).left("a.py::t", 0.0) == 0
 
 
 @given(
@@ -144,7 +180,7 @@ def test_no_value_moves_by_more_than_its_noise_or_leaves_the_range(
 ) -> None:
     values = {f"{file}.py::t{number}": value for number, (file, value) in enumerate(drawn)}
 
-    moved = shrink(values, dict.fromkeys(values, noise))
+    moved = shrink(values, dict.fromkeys(values, noise)).values
 
     for nodeid, value in moved.items():
         assert abs(value - values[nodeid]) <= math.sqrt(noise) + 1e-9
@@ -161,7 +197,7 @@ def test_shrunk_estimates_are_nearer_to_the_truth_than_measurements() -> None:
             truth[nodeid] = middle + chance.gauss(0, 1)
             noisy[nodeid] = truth[nodeid] + chance.gauss(0, 0.5)
 
-    moved = shrink(noisy, dict.fromkeys(noisy, 0.25))
+    moved = shrink(noisy, dict.fromkeys(noisy, 0.25)).values
 
     def error(values: dict[str, float]) -> float:
         return fmean((values[nodeid] - truth[nodeid]) ** 2 for nodeid in truth)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exacthead.triage.check import check, unused_in
+from exacthead.triage.check import check, gone_files, unused_in
 from exacthead.triage.static import holds
 from unit.exacthead.triage.making import TODAY, known_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from exacthead.config import Harness
 
@@ -218,6 +219,21 @@ def test_parameters_are_checked_against_what_was_collected() -> None:
     )
 
     assert unused == (two,)
+
+
+def test_a_file_that_is_not_there_has_no_tests(tmp_path: Path) -> None:
+    (tmp_path / "u").mkdir()
+    (tmp_path / "u/test_a.py").touch()
+    here, gone, elsewhere = (
+        known_failure(f"{file}::test_b")
+        for file in ("u/test_a.py", "u/test_gone.py", "v/test_c.py")
+    )
+    entries = [here, gone, elsewhere, known_failure(None, leg="train.plain")]
+
+    files = gone_files(entries, tmp_path, ["u"])
+
+    assert files == {"u/test_gone.py"}
+    assert unused_in(entries, ["u/test_a.py::test_b"], files) == (gone,)
 
 
 def test_an_entry_for_a_file_without_tests_is_unused() -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exacthead.units.absent import absent
 from exacthead.units.collect import collect
-
-from .conftest import environment
+from unit.exacthead.units.small import environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from exacthead.units.collect import Collected
-
-    from .conftest import Suite
+    from unit.exacthead.units.small import Suite
 
 FILES = {
     "tests/test_a.py": """
@@ -36,6 +36,12 @@ FILES = {
     "tests/test_z.py": "def test_z(): pass",
     "pytest.ini": "[pytest]\nmarkers =\n    slow: takes long\n",
 }
+CRASH = """
+    import ctypes, os
+    def pytest_collection():
+        os.write(1, b"the first word\\nthe last word\\n")
+        ctypes.string_at(0)
+"""
 SURE = ("tests/test_a.py::test_n[2]", "tests/test_a.py::test_n[1]")
 
 
@@ -64,9 +70,69 @@ def test_a_collection_that_cannot_be_is_a_fault_in_words(
     suite: Callable[[Mapping[str, str]], Suite], tmp_path: Path
 ) -> None:
     here = suite({"tests/test_a.py": "import time\ntime.sleep(100)"})
-    assert "not found: gone" in collected(here.root, paths=("gone",)).fault
+    usage = "collection: pytest refused its options or paths: ERROR: file or directory not found"
+    assert collected(here.root, paths=("gone",)).fault == f"{usage}: gone"
     slow = collect(Path(sys.executable), tmp_path, ("tests",), (), environment(), 5)
     assert slow.fault.startswith("collection: it took longer than it may at tests/test_a.py")
+    assert re.search(r'test_a.py", line 2 in <module>', slow.log)
+
+
+def test_the_fault_is_one_line_and_the_log_is_kept_beside_it(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    here = suite({"tests/test_a.py": "def test_a(): pass", "conftest.py": CRASH})
+    crash = collected(here.root)
+    assert crash.fault == "collection: its process was ended by SIGSEGV: the last word"
+    assert crash.log.startswith("the first word\nthe last word")
+    assert re.search(r'conftest.py", line \d+ in pytest_collection', crash.log)
+
+    (here.root / "conftest.py").write_text("def pytest_collection(): raise ValueError('odd')")
+    internal = collected(here.root)
+    assert internal.fault == "collection: pytest had an internal error: ValueError: odd"
+    assert "Traceback (most recent call last)" in internal.log
+
+
+ENDS = {
+    "tests/test_a.py": "def test_a(): pass",
+    "tests/test_interrupts.py": "raise KeyboardInterrupt",
+    "tests/test_leaves.py": "raise SystemExit(0)",
+    "tests/test_z.py": "class TestZ:\n    def test_z(self): pass",
+}
+ENDED = {
+    "tests/test_interrupts.py": "it ended pytest: KeyboardInterrupt",
+    "tests/test_leaves.py": "it ended pytest: SystemExit: 0",
+}
+
+
+def test_a_file_that_ends_pytest_is_red_by_name_and_the_others_are_not_lost(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    here = suite(ENDS)
+    found = collected(here.root)
+    tests = ("tests/test_a.py::test_a", "tests/test_z.py::TestZ::test_z")
+    assert (found.nodeids, found.errors, found.fault) == (tests, ENDED, "")
+
+    ran = here.run(here.order(found.planned))
+    ends = {file: f"failed({reason})" for file, reason in ENDED.items()}
+    assert ran.verdicts == {**dict.fromkeys(tests, "passed"), **ends}
+    assert ran.reading.faults == ()
+
+
+def test_a_collection_that_is_stopped_before_its_end_is_a_fault(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    stop = """
+        def pytest_itemcollected(item):
+            item.session.shouldstop = "enough"
+    """
+    here = suite({**ENDS, "conftest.py": stop})
+    stopped = collected(here.root)
+    assert stopped.fault == "collection: pytest was interrupted: Interrupted: enough"
+    assert stopped.planned == ()
+
+    broken = suite({"tests/test_a.py": "import not_to_be_found", "conftest.py": ""})
+    first = collected(broken.root, "-x")
+    assert first.fault.endswith("Failed: stopping after 1 failures")
 
 
 def test_files_and_tests_that_are_not_there_have_their_own_results(
@@ -101,6 +167,73 @@ def test_files_and_tests_that_are_not_there_have_their_own_results(
     # Each has one result, also those that two processes tell about.
     assert all(len(result.attempts) == 1 for result in ran.reading.results)
     assert ran.code == 1
+
+
+DROPS = """
+    import pytest
+    collect_ignore = ["test_listed.py"]
+    def pytest_collection_modifyitems(config, items):
+        items[:] = [item for item in items if "dropped" not in item.name]
+        said = [item for item in items if "said" in item.name]
+        items[:] = [item for item in items if item not in said]
+        config.hook.pytest_deselected(items=said)
+"""
+
+
+def test_what_pytest_passes_over_in_silence_is_named_and_what_options_leave_out_is_said(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    one = "def test_one(): pass"
+    files = {
+        **{f"tests/{name}": one for name in ("test_a.py", "build/test_built.py", "test_listed.py")},
+        **{f"tests/{name}": one for name in ("test_left.py", "gone/test_left.py")},
+        "tests/test_empty.py": "",
+        "tests/test_dropped.py": "def test_dropped(): pass",
+        "tests/test_said.py": "def test_said(): pass",
+        "tests/test_slow.py": "def test_slow(): pass",
+        "tests/test_bad.py": "import not_to_be_found",
+        "tests/sub/conftest.py": "raise RuntimeError",
+        "tests/sub/test_in_sub.py": one,
+    }
+    here = suite({**files, "tests/conftest.py": DROPS})
+    found = collected(
+        here.root,
+        *("-k", "not slow", "--ignore=tests/gone", "--ignore-glob", "*/test_left.py"),
+    )
+    tests = sorted(name for name in files if name.startswith("tests/") and "conftest" not in name)
+    gone = absent(found, here.root, tests)
+    passed_over, dropped = gone.faults
+    assert passed_over.startswith(
+        "pytest found no test in tests/build/test_built.py, tests/test_empty.py, "
+        "tests/test_listed.py: empty, or passed over"
+    )
+    assert "dropped without a word tests/test_dropped.py::test_dropped;" in dropped
+    assert gone.notes == ("left out by --ignore: tests/gone/test_left.py, tests/test_left.py",)
+    assert (found.deselected, found.nodeids) == (2, ("tests/test_a.py::test_one",))
+
+
+def test_a_test_that_no_plan_knows_is_a_fault_by_name(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    varying = """
+        import os, pytest
+        @pytest.mark.parametrize("n", range(4 if "EXACTHEAD_STACKS_DIR" in os.environ else 3))
+        def test_n(n): pass
+    """
+    other = {"tests/test_b.py": "def test_planned(): pass\ndef test_left_out(): pass"}
+    here = suite({"tests/test_a.py": varying, **other})
+    ids = collected(here.root).nodeids
+    assert ids[2] == "tests/test_a.py::test_n[2]"
+    ran = here.run(here.order(ids[:2], ids[3:4], elsewhere=(ids[2], ids[4]), processes=2))
+    assert ran.kinds == {ids[0]: "passed", ids[1]: "passed", ids[3]: "passed"}
+    (fault,) = ran.reading.faults
+    new = "tests/test_a.py has 1 test(s) that the plan does not know, as tests/test_a.py::test_n[3]"
+    assert new in fault
+    assert ran.code == 1
+
+    same = {"tests/test_a.py": varying.replace("EXACTHEAD_STACKS_DIR", "NEVER")}
+    again = suite(same).run(here.order(ids[:2], elsewhere=ids[2:]), "again")
+    assert (again.code, again.reading.faults) == (0, ())
 
 
 def test_only_files_with_planned_tests_are_collected(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .conftest import Suite
+    from unit.exacthead.units.small import Suite
 
 FILE = "tests/test_deaths.py"
 DEATHS = """

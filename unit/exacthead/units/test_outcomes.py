@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .conftest import Suite
+    from unit.exacthead.units.small import Suite
 
 FILE = "tests/test_ways.py"
 WAYS = """
@@ -88,6 +88,46 @@ def test_all_outcomes_of_pytest(suite: Callable[[Mapping[str, str]], Suite]) -> 
     assert ran.results[f"{FILE}::test_xpass"].notes == ("passed although marked xfail: issue 8",)
     assert "def test_fails" in ran.results[ids[1]].attempts[0].causes[0].text
     assert all(result.seconds is not None and result.seconds < 30 for result in ran.reading.results)
+
+
+SKIPS = """
+    import unittest
+    import pytest
+    def test_says_so(): pytest.skip("xfail: only in words")
+    @pytest.mark.xfail(reason="issue 7")
+    def test_xfail(): assert 0
+    @pytest.mark.xfail(reason="issue 8", run=False)
+    def test_never_runs(): assert 0
+    def test_parts(subtests):
+        for part in range(3):
+            with subtests.test(part=part):
+                if part: pytest.skip("no GPU")
+    class TestCase(unittest.TestCase):
+        def test_unit(self):
+            with self.subTest(part=1): self.skipTest("no disk")
+            with self.subTest(part=2): pass
+"""
+
+
+def test_what_is_left_undone_is_told_by_reports_and_red_where_skips_are_not_accepted(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    names = ("test_says_so", "test_xfail", "test_never_runs", "test_parts", "TestCase::test_unit")
+    ids = tuple(f"{FILE}::{name}" for name in names)
+    ran = suite({FILE: SKIPS}).run(suite({}).order(ids))
+    says_so, xfail, never, parts, unit = ran.reading.results
+    assert [str(each.verdict) for each in (says_so, xfail, never, parts)] == [
+        "skipped(xfail: only in words)",
+        "skipped(xfail: issue 7)",
+        "skipped(xfail: [NOTRUN] issue 8)",
+        "passed",
+    ]
+    assert [each.attempts[-1].skipped for each in ran.reading.results] == [
+        *(True, False, True),
+        *(True, True),
+    ]
+    assert parts.notes == ("2 subtests skipped: no GPU",)
+    assert "no disk" in f"{unit.verdict} {unit.notes}"
 
 
 def test_options_that_stop_pytest_leave_the_rest_visibly_not_run(

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exacthead import junit
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .conftest import Suite
+    from unit.exacthead.units.small import Suite
 
 FILE = "tests/test_words.py"
 WORDS = """
@@ -90,3 +92,36 @@ def test_without_captured_descriptors_the_log_is_sliced_and_that_is_said(
     assert ran.written(names[2], phase="teardown", stream=stream) == "from teardown"
     assert ran.results[names[3]].attempts[0].outputs == ()
     assert f"process 1: pytest's capture was '{capture}'" in ran.reading.notes[0]
+
+
+def test_what_no_encoding_has_is_spelt_out_and_ends_no_shard(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    file = "tests/test_half.py"
+    here = suite(
+        {
+            file: """
+                import pytest
+                def test_half(record_property):
+                    record_property("path", "\\udcff")
+                    assert False, "half \\ud83d and whole \\U0001f600"
+                @pytest.mark.xfail(reason="\\udc80")
+                def test_xfail(): assert 0
+                def test_ends(): pytest.exit("\\udc81")
+            """
+        }
+    )
+    names = ("half", "xfail", "ends")
+    half, xfail, ends = (f"{file}::test_{name}" for name in names)
+    ran = here.run(here.order((half, xfail, ends)))
+    said = "AssertionError: half \\ud83d and whole \U0001f600"
+    assert ran.verdicts == {
+        half: f"failed({said})",
+        xfail: "skipped(xfail: \\udc80)",
+        ends: "failed(it ended pytest: pytest.exit: \\udc81)",
+    }
+    assert f"FAILED {half} - {said}" in ran.said
+    assert ran.results[half].properties == {"path": "\\udcff"}
+    assert (ran.code, ran.reading.complete) == (1, True)
+    junit.write_results(ran.item / "junit.xml", "half", ran.reading.results, {}, 1.0)
+    assert "half \\ud83d" in (ran.item / "junit.xml").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from .conftest import Suite
+    from unit.exacthead.units.small import Suite
 
 SHARED = """
     import os, pytest
@@ -207,3 +207,9 @@ def test_a_killed_driver_leaves_what_was_streamed_and_no_processes(
         "not_run(the item was killed)",
     ]
     assert told.faults == ()
+    killed = read_results(here.root / "item", order.nodeids, "crashed(SIGKILL)", killed=True)
+    assert [str(result.verdict) for result in killed.results] == [
+        "passed",
+        "crashed(its driver was killed while it ran)",
+        "not_run(the shard's driver had been killed before its turn)",
+    ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .conftest import Suite
+    from unit.exacthead.units.small import Suite
 
 HANGS = """
     import ctypes, os, signal, subprocess, threading, time
@@ -80,16 +81,21 @@ def test_a_hang_at_exit_is_a_fault_of_no_test(
         {
             "tests/test_a.py": """
                 import threading, time
-                def test_a(): threading.Thread(target=time.sleep, args=(1000,)).start()
+                def never_ends():
+                    while True: time.sleep(1)
+                def test_a(): threading.Thread(target=never_ends).start()
             """
         }
     )
-    ran = here.run(here.order(("tests/test_a.py::test_a",), start_timeout_s=4.0))
-    assert ran.kinds == {"tests/test_a.py::test_a": "passed"}
-    assert ran.reading.faults == (
-        "process 1: timed_out(pytest did not come to its exit within 4 s)",
-    )
-    assert ran.code == 1
+    for limits in ({"start_timeout_s": 4.0}, {"timeout_s": 10.0}):  # the shard's own strikes later
+        (item,) = (str(value) for value in limits.values())
+        ran = here.run(here.order(("tests/test_a.py::test_a",), **limits), item)
+        assert ran.kinds == {"tests/test_a.py::test_a": "passed"}
+        (fault,) = ran.reading.outside
+        said = r"pytest's end took longer than \d\.\d s; alive in it: never_ends \(test_a.py:\d\)"
+        assert re.fullmatch(said, fault.cause.verdict.reason)
+        assert "in never_ends" in fault.cause.text
+        assert ran.code == 1
 
 
 def test_the_limit_of_the_shard_tells_what_ran_then_and_what_did_not(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import sys
 import venv
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +10,9 @@ import pytest
 from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.workers.explain import explain
-from exacthead.workers.index import Indexes
-from exacthead.workers.local import digest_folder
 from exacthead.workers.lock import lock_path, sealed, worker_inputs
 from exacthead.workers.resolve import build_supplies, resolve
+from unit.exacthead.workers.small import HASH, HERE, SMALL, THIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,38 +21,6 @@ if TYPE_CHECKING:
     from exacthead.workers.spec import Spec
 
 ROOT = Path(__file__).parents[3]
-THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
-HASH = "--hash=sha256:" + "0" * 64
-HERE = Indexes(passed=tuple(os.environ.items()))
-SMALL = f"""
-[workers.small]
-python = "{THIS}"
-requirements = ["alpha"]
-"""
-
-
-@pytest.fixture
-def spec_of(make_harness: Callable[[str], Harness]) -> Callable[..., Spec]:
-    """A function that writes harness.toml and the worker's lock, and resolves the worker."""
-
-    def make(
-        text: str = SMALL,
-        name: str = "small",
-        *,
-        pins: tuple[str, ...] = ("alpha==1.0",),
-        flavour: str = "cpu",
-        indexes: Indexes = HERE,
-        **variables: str,
-    ) -> Spec:
-        harness = make_harness(text)
-        lines = "".join(f"{pin} \\\n    {HASH}\n    # via (declared)\n" for pin in pins)
-        lock_path(harness.root, name, flavour).write_text(
-            sealed("a test", worker_inputs(harness, name, flavour), lines), encoding="utf-8"
-        )
-        environ = {**os.environ, **variables}
-        return resolve(harness, name, flavour, indexes=indexes, environ=environ)
-
-    return make
 
 
 def test_a_spec_holds_the_exact_pins_and_the_real_interpreter(
@@ -173,96 +138,6 @@ def test_every_unset_or_malformed_variable_is_named_and_no_value_is_shown(
     assert "very-secret" not in str(caught.value)
 
 
-def package(folder: Path, name: str = "first-party") -> Path:
-    (folder / "src").mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n', "utf-8")
-    (folder / "src" / "module.py").write_text("answer = 42\n", "utf-8")
-    return folder
-
-
-@pytest.fixture
-def repository(make_harness: Callable[[str], Harness]) -> Path:
-    return make_harness(SMALL).root
-
-
-LOCAL = SMALL + 'local_packages = ["libs/one"]\n'
-
-
-def test_a_local_package_is_in_the_key_by_content_and_its_folder_s_name_is_not(
-    spec_of: Callable[..., Spec], repository: Path
-) -> None:
-    one = package(repository / "libs" / "one")
-    before = spec_of(LOCAL)
-    assert before.local_packages == (("first-party", digest_folder(one)),)
-    assert before.key != spec_of(SMALL).key
-
-    one.rename(repository / "libs" / "two")
-    assert spec_of(LOCAL.replace("one", "two")).key == before.key
-
-
-def test_a_file_of_the_same_name_with_other_content_is_another_key(
-    spec_of: Callable[..., Spec], repository: Path
-) -> None:
-    module = package(repository / "libs" / "one") / "src" / "module.py"
-    before = spec_of(LOCAL).key
-
-    module.write_text("answer = 43\n", "utf-8")
-
-    assert spec_of(LOCAL).key != before
-
-
-def test_every_trait_of_a_file_counts_and_leftovers_do_not(tmp_path: Path) -> None:
-    folder = package(tmp_path / "one")
-    module = folder / "src" / "module.py"
-    digests = [digest_folder(folder)]
-
-    def changed() -> bool:
-        digests.append(digest_folder(folder))
-        return digests[-1] not in digests[:-1]
-
-    module.rename(folder / "src" / "renamed.py")
-    assert changed()
-    (folder / "src" / "renamed.py").chmod(0o755)
-    assert changed()
-    (folder / "src" / "link.py").symlink_to("renamed.py")
-    assert changed()
-    (folder / "src" / "link.py").unlink()
-    (folder / "src" / "link.py").symlink_to("elsewhere.py")
-    assert changed()
-    (folder / "src" / "build").mkdir()
-    (folder / "src" / "build" / "part.py").write_text("")
-    assert changed()
-    for leftover in ("src/__pycache__/m.pyc", ".git/HEAD", "build/lib/m.py", "first.egg-info/P"):
-        (folder / leftover).parent.mkdir(parents=True, exist_ok=True)
-        (folder / leftover).write_text("left over")
-    assert not changed()
-
-
-def test_files_that_only_swap_their_boundary_differ(tmp_path: Path) -> None:
-    for name, files in (("a", {"xy": "z", "w": ""}), ("b", {"x": "yz", "w": ""})):
-        (tmp_path / name).mkdir()
-        for file, text in files.items():
-            (tmp_path / name / file).write_text(text)
-
-    assert digest_folder(tmp_path / "a") != digest_folder(tmp_path / "b")
-
-
-def test_local_packages_that_cannot_be_are_refused(
-    spec_of: Callable[..., Spec], repository: Path
-) -> None:
-    with pytest.raises(HarnessError, match=r"(?s)'libs/one'.*no pyproject.toml"):
-        spec_of(LOCAL)
-
-    package(repository / "libs" / "one")
-    package(repository / "libs" / "two", "First_Party")
-    with pytest.raises(HarnessError, match="libs/one is called 'first-party' as well"):
-        spec_of(LOCAL.replace('"libs/one"', '"libs/one", "libs/two"'))
-
-    (repository / "libs" / "one" / "pyproject.toml").write_text("[tool.x]\n", "utf-8")
-    with pytest.raises(HarnessError, match=r"no readable \[project\] name"):
-        spec_of(LOCAL)
-
-
 def test_patches_are_in_the_key_by_content_and_order(
     spec_of: Callable[..., Spec], repository: Path
 ) -> None:
@@ -318,20 +193,6 @@ def test_below_its_patch_floor_a_worker_is_noted_and_installed_as_if_at_the_floo
     arguments = build_supplies(make_harness(text), spec, HERE)["uv_arguments"]
     assert tuple(arguments[-2:]) == ("--python-version", f"{THIS}.99")
     assert "--python-version" not in build_supplies(make_harness(SMALL), spec, HERE)["uv_arguments"]
-
-
-def test_a_build_is_supplied_with_what_the_spec_names(
-    spec_of: Callable[..., Spec], repository: Path, make_harness: Callable[[str], Harness]
-) -> None:
-    package(repository / "libs" / "one")
-    (repository / "a.patch").write_text("one")
-    text = LOCAL + 'patches = ["a.patch"]\n'
-    spec = spec_of(text)
-
-    supplies = build_supplies(make_harness(text), spec, HERE)
-
-    assert supplies["local_packages"] == {"first-party": repository / "libs" / "one"}
-    assert supplies["patches"] == (repository / "a.patch",)
 
 
 def test_a_missing_lock_says_what_to_run(make_harness: Callable[[str], Harness]) -> None:

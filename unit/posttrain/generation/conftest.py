@@ -20,9 +20,13 @@ import torch
 from safetensors.torch import load_file
 
 from posttrain.generation.worker import GenerationWorker
+from posttrain.refit.offer import engine_receivers
+from unit.posttrain.generation.refitting import make_request, sending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from posttrain.refit.acknowledgement import Acknowledgement
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY_LLAMA = ROOT / "fixtures" / "tiny-llama"
@@ -86,6 +90,24 @@ def forward() -> Callable[[Mapping[str, torch.Tensor], Sequence[int], Sequence[i
         return rows.gather(1, torch.tensor(completion).unsqueeze(1)).squeeze(1).tolist()
 
     return logprobs
+
+
+@pytest.fixture(scope="session")
+def refit() -> Callable[..., Acknowledgement]:
+    """Have a worker serve weights, over a transport and to all of its ranks."""
+
+    def load(
+        worker: GenerationWorker,
+        state: Mapping[str, torch.Tensor],
+        *,
+        ranks: int = 1,
+        **changes: Any,
+    ) -> Acknowledgement:
+        receivers = engine_receivers([(worker.name, ranks)])
+        with sending(state, make_request(receivers=receivers, **changes)) as offer:
+            return worker.load_weights(offer)
+
+    return load
 
 
 def send(url: str, body: Mapping[str, Any] | None) -> tuple[int, dict[str, Any]]:

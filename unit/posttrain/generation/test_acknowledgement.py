@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from posttrain.errors import RefitError
 from posttrain.refit.acknowledgement import (
     Acknowledgement,
+    Served,
     check_acknowledgements,
     check_sampled_with,
 )
@@ -132,22 +133,35 @@ def test_the_order_of_answers_does_not_matter(order: list[int]) -> None:
     assert check([good(workers[index]) for index in order], workers) == 5
 
 
+def serving(checksum: str = CHECKSUM, version: int = 3) -> Served:
+    return Served(version, checksum)
+
+
 def test_a_batch_counts_when_every_worker_sampled_it_with_the_policys_weights() -> None:
-    check_sampled_with(dict.fromkeys(WORKERS, CHECKSUM), CHECKSUM)
+    assert check_sampled_with(dict.fromkeys(WORKERS, serving()), CHECKSUM, [3, 3, 3]) == 3
 
 
 @pytest.mark.parametrize(
-    ("served", "words"),
+    ("served", "versions", "words"),
     [
-        ({WORKERS[0]: CHECKSUM, WORKERS[1]: "d" * 64}, "generation-1 serves 'd"),
-        ({WORKERS[0]: "", WORKERS[1]: CHECKSUM}, "generation-0 serves ''"),
-        ({}, "0 workers"),
+        ([serving(), serving("d" * 64)], [3], "generation-1 serves 'd"),
+        ([serving(""), serving()], [3], "generation-0 serves ''"),
+        ([], [3], "1 of 1 samples are of version 3"),
+        ([serving()], [], "1 workers, 0 samples"),
+        ([serving(), serving()], [3, 2, 2], "2 of 3 samples are of version 2, the workers serve 3"),
+        ([serving(), serving()], [3, None], "1 of 2 samples are of version None"),
+        ([serving(), serving(version=4)], [3, 4], "version 3, the workers serve 3, 4"),
+        ([serving(version=4)], [3], "1 of 1 samples are of version 3, the workers serve 4"),
     ],
 )
 def test_a_batch_that_other_weights_sampled_is_never_trained_on(
-    served: dict[str, str], words: str
+    served: list[Served], versions: list[int | None], words: str
 ) -> None:
+    by_name = {f"generation-{number}": each for number, each in enumerate(served)}
     with pytest.raises(RefitError, match=words):
-        check_sampled_with(served, CHECKSUM)
+        check_sampled_with(by_name, CHECKSUM, versions)
+
+
+def test_no_checksum_is_no_proof_of_equal_weights() -> None:
     with pytest.raises(RefitError):
-        check_sampled_with({WORKERS[0]: ""}, "")
+        check_sampled_with({WORKERS[0]: serving("")}, "", [3])

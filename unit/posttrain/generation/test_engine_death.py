@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from posttrain.errors import RefitError, WorkerError
 from posttrain.generation.settings import Sampling
 from posttrain.generation.worker import GenerationWorker
-from posttrain.refit.transport import publish
+from posttrain.refit.stream import Packer
+from unit.posttrain.generation.refitting import make_request, sending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,58 +70,56 @@ def test_a_death_while_requests_wait_fails_all_of_them_and_names_the_cause(
     with pytest.raises(WorkerError, match="the kernel failed"):
         mortal.health()
     with pytest.raises(WorkerError, match="the kernel failed"):
-        mortal.checksum()
+        mortal.served()
     assert http(f"{url.removesuffix('/v1')}/health", None)[0] == 503
     assert http(f"{url}/chat/completions", body)[0] == 500
 
 
-def test_a_refit_that_fails_half_way_ends_the_engine(
+def test_a_sender_that_fails_half_way_ends_the_engine(
     mortal: GenerationWorker,
     state: dict[str, torch.Tensor],
     http: Callable[..., tuple[int, dict[str, Any]]],
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
 ) -> None:
-    from posttrain.refit.transport import SharedMemoryWeights
+    fill, filled = Packer.fill, count(1)
 
-    path = tmp_path / "weights.safetensors"
-    names = publish({name: tensor * 2 for name, tensor in state.items()}, path)
-    whole = SharedMemoryWeights.tensor
-
-    def torn(weights: SharedMemoryWeights, name: str) -> torch.Tensor:
-        if name == names[-1]:
-            msg = "the file is gone"
+    def fail_in_the_middle(packer: Packer, buffer: torch.Tensor) -> None:
+        if next(filled) == len(offer.buffers) // 2:
+            msg = "the policy's memory is gone"
             raise OSError(msg)
-        return whole(weights, name)
+        fill(packer, buffer)
 
-    monkeypatch.setattr(SharedMemoryWeights, "tensor", torn)
-    with pytest.raises(RefitError, match="the file is gone"):
-        mortal.load_weights(str(path), names, 1)
-    with pytest.raises(WorkerError, match="the file is gone"):
+    monkeypatch.setattr(Packer, "fill", fail_in_the_middle)
+    request = make_request(receivers=("generation-7 rank 0",))
+    with (
+        pytest.raises(OSError, match="the policy's memory is gone"),
+        sending({name: tensor * 2 for name, tensor in state.items()}, request) as offer,
+        pytest.raises(RefitError, match=r"generation-7\n.*rank 0 at model\.layers\.\d.*buffer"),
+    ):
+        mortal.load_weights(offer)
+    with pytest.raises(WorkerError, match="RefitError"):
         mortal.generate([PROMPT], FOREVER)
     body = {"model": "policy", "messages": [{"role": "user", "content": "2"}]}
     assert http(f"{mortal.base_url}/chat/completions", body)[0] == 500
 
 
-def test_weights_that_loaded_otherwise_than_published_are_never_acknowledged(
+def test_weights_that_loaded_otherwise_than_sent_are_never_acknowledged(
     mortal: GenerationWorker,
     state: dict[str, torch.Tensor],
+    refit: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
 ) -> None:
     # What a loader does that silently skips the head.
     from posttrain.generation import extension
 
-    honest = extension._tensors
+    honest = extension._recorded
 
-    def skipping(weights: Any) -> Iterator[tuple[str, torch.Tensor]]:
-        return (pair for pair in honest(weights) if pair[0] != "lm_head.weight")
+    def skipping(*arguments: Any) -> Iterator[tuple[str, torch.Tensor]]:
+        return (pair for pair in honest(*arguments) if pair[0] != "lm_head.weight")
 
-    monkeypatch.setattr(extension, "_tensors", skipping)
-    path = tmp_path / "weights.safetensors"
-    names = publish({name: tensor * 2 for name, tensor in state.items()}, path)
-    with pytest.raises(RefitError, match=r"rank 0: lm_head\.weight differ"):
-        mortal.load_weights(str(path), names, 1)
+    monkeypatch.setattr(extension, "_recorded", skipping)
+    with pytest.raises(RefitError, match=r"rank 0: lm_head\.weight differs from what was sent"):
+        refit(mortal, {name: tensor * 2 for name, tensor in state.items()})
     with pytest.raises(WorkerError, match="lm_head"):
         mortal.health()
 
@@ -137,11 +137,11 @@ def test_a_call_that_takes_too_long_is_given_up_at_its_deadline(
         pool.submit(mortal._wait, mortal._core.call(block), CALL_S, "test")
         assert blocked.wait(CALL_S)
         mortal.deadline_s = 0.2
-        with pytest.raises(WorkerError, match=r"checksum of generation-7 within 0\.2 s"):
-            mortal.checksum()
+        with pytest.raises(WorkerError, match=r"served of generation-7 within 0\.2 s"):
+            mortal.served()
         go_on.set()
     mortal.deadline_s = CALL_S
-    assert mortal.checksum() == mortal.checksum()
+    assert mortal.served() == mortal.served()
 
 
 def test_after_shutdown_every_call_says_so(mortal: GenerationWorker) -> None:

@@ -18,8 +18,9 @@ from posttrain.checksum import state_checksum
 from posttrain.errors import RecipeError, RefitError, WorkerError
 from posttrain.generation.group import GenerationGroup
 from posttrain.generation.settings import Sampling
-from posttrain.refit.acknowledgement import check_acknowledgements
-from posttrain.refit.transport import publish, run_folder, withdraw
+from posttrain.refit.acknowledgement import Served, check_acknowledgements
+from posttrain.refit.transport import TRANSPORTS
+from unit.posttrain.generation.refitting import make_request, offered, sending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,28 +84,25 @@ def test_prompts_are_spread_and_answered_in_their_order(group: GenerationGroup) 
 def test_every_worker_acknowledges_a_refit_with_the_checksum_of_what_it_serves(
     group: GenerationGroup, state: dict[str, torch.Tensor]
 ) -> None:
-    assert set(group.checksums().values()) == {state_checksum(state.items())}
-    new = {name: tensor * 1.5 for name, tensor in state.items()}
-    path = run_folder(f"exacthead-test-{os.getpid()}") / "weights.safetensors"
-    names = publish(new, path)
-    try:
-        acks = group.refit(path, names, 1)
-    finally:
-        withdraw(path)
-    assert not path.parent.exists()
-    checksum = state_checksum(new.items())
-    assert check_acknowledgements(acks, group.names, names, checksum, 1) == 2
-    assert group.checksums() == dict.fromkeys(group.names, checksum)
-    assert group.health() == dict.fromkeys(group.names, 1)
+    assert {each.checksum for each in group.served().values()} == {state_checksum(state.items())}
+    for number, transport in enumerate(TRANSPORTS, 1):
+        new = {name: tensor * (1 + 0.1 * number) for name, tensor in state.items()}
+        request = make_request(transport=transport, receivers=group.receivers)
+        with sending(new, request) as offer:
+            acks = group.refit(offer)
+        checksum = state_checksum(new.items())
+        count = check_acknowledgements(acks, group.names, offer.names, checksum, request.version)
+        assert count == 2
+        assert group.served() == dict.fromkeys(group.names, Served(request.version, checksum))
+        assert group.health() == dict.fromkeys(group.names, request.version)
 
 
 def test_a_refused_refit_arrives_in_the_words_of_the_worker(
-    group: GenerationGroup, state: dict[str, torch.Tensor], tmp_path: Path
+    group: GenerationGroup, state: dict[str, torch.Tensor]
 ) -> None:
-    path = tmp_path / "weights.safetensors"
-    publish({**state, "ghost": torch.zeros(2)}, path)
+    offer = offered({**state, "ghost": torch.zeros(2)}, receivers=group.receivers)
     with pytest.raises(RefitError, match="ghost is unexpected"):
-        group.refit(path, sorted(state), 2)
+        group.refit(offer)
 
 
 def test_a_group_needs_a_place_for_each_worker(settings: Callable[..., EngineSettings]) -> None:
@@ -119,7 +117,7 @@ def test_a_tensor_parallel_engine_starts_in_a_ray_actor_too(
     engines = GenerationGroup([settings(tensor_parallel=2)], python=Path(sys.executable))
     try:
         engines.wait_ready(START_S)
-        assert engines.checksums() == {"generation-0": state_checksum(state.items())}
+        assert engines.served() == {"generation-0": Served(0, state_checksum(state.items()))}
     finally:
         engines.shutdown()
 
@@ -131,7 +129,7 @@ def test_a_dead_worker_is_named_and_shutdown_leaves_no_process(group: Generation
     victim = pids[1]
     os.kill(victim, signal.SIGKILL)
     with pytest.raises(WorkerError, match="generation-1 died"):
-        group.checksums()
+        group.served()
     group.shutdown()
     _, alive = psutil.wait_procs(
         [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=END_S

@@ -19,7 +19,9 @@ from aiohttp import web
 
 from posttrain.data import Row, read_rows
 from posttrain.environment.configure import GymConfig
+from posttrain.environment.conversations import ConversationServers
 from posttrain.environment.servers import GymServers
+from posttrain.environment.verifiers import VERIFIERS, VerifierServers
 from posttrain.rollout.collect import Agent
 
 if TYPE_CHECKING:
@@ -129,6 +131,31 @@ def gym(
 ) -> Iterator[GymServers]:
     """Servers that all tests share which do not break them."""
     with gym_servers(shared_engine, tmp_path_factory.mktemp("gym")) as servers:
+        servers.wait_ready()
+        yield servers
+
+
+class Everything:
+    """Both environments and all verifiers, in one process."""
+
+    def __init__(self, engine: RecordedEngine) -> None:
+        math = GymConfig(model="tiny-llama", engine_urls=(engine.url,))
+        self._conversations = ConversationServers(math)
+        own = self._conversations.names
+        self._verifiers = VerifierServers(tuple(name for name in VERIFIERS if name not in own))
+        self.names = (*own, *self._verifiers.names)
+
+    def configuration(self, ports: dict[str, int]) -> dict[str, Any]:
+        return self._conversations.configuration(ports) | self._verifiers.configuration(ports)
+
+
+@pytest.fixture(scope="session")
+def everything(
+    shared_engine: RecordedEngine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GymServers]:
+    """All servers that there are, shared by the tests that do not break them."""
+    config, folder = Everything(shared_engine), tmp_path_factory.mktemp("everything")
+    with GymServers(Path(sys.executable), config, folder, FAR_S) as servers:
         servers.wait_ready()
         yield servers
 

@@ -72,13 +72,13 @@ def test_the_engine_is_asked_for_greedy_tokens_whatever_the_row_says(
 def test_every_rollout_samples_with_a_seed_of_its_own_and_the_same_one_again(
     agent: Agent, engine: Any, rows: list[Row]
 ) -> None:
-    rows[0].raw["responses_create_params"]["metadata"] = {"extra_body": '{"min_tokens": 2}'}
+    rows[0].raw["responses_create_params"]["metadata"] = {"extra_body": '{"priority": 2}'}
     seen = []
     for seed in ("0/train/1", "0/train/1", "0/train/2"):
         engine.reset()
         collect(replace(agent, concurrency=1), rows, samples_per_row=3, seed=seed)
         seen.append([request["seed"] for request in engine.requests])
-        assert [request.get("min_tokens") for request in engine.requests] == [2] * 3 + [None] * 3
+        assert [request.get("priority") for request in engine.requests] == [2] * 3 + [None] * 3
     first, again, other = seen
     assert first == again
     assert len({*first, *other}) == 12
@@ -99,7 +99,11 @@ def test_a_row_cannot_shape_the_distribution_whose_log_probs_are_recomputed(
 ) -> None:
     rows[0].raw["responses_create_params"] |= {
         "top_p": 0.5,
-        "metadata": {"extra_body": '{"top_k": 1, "min_p": 0.3, "repetition_penalty": 2.0}'},
+        "metadata": {
+            "extra_body": '{"top_k": 1, "min_p": 0.3, "repetition_penalty": 2.0, "min_tokens": 2,'
+            ' "logit_bias": {"5": 2.0}, "bad_words": ["four"], "allowed_token_ids": [1, 2],'
+            ' "structured_outputs": {"choice": ["4"]}, "use_beam_search": true}'
+        },
     }
     collect(agent, rows[:1])
     (request,) = engine.requests
@@ -111,6 +115,14 @@ def test_a_row_cannot_shape_the_distribution_whose_log_probs_are_recomputed(
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "repetition_penalty": 1.0,
+        "min_tokens": 0,
+        "logit_bias": None,
+        "bad_words": [],
+        "allowed_token_ids": None,
+        "structured_outputs": None,
+        "response_format": None,
+        "thinking_token_budget": None,
+        "use_beam_search": False,
     }
 
 

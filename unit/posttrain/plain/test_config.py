@@ -9,16 +9,27 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from posttrain.config import explain, load_recipe
+from posttrain.config.entries import ENTRY_POINTS
 from posttrain.config.explain import literal
-from posttrain.config.keys import HonouredBy, Section, honoured_by, schema_keys, table
-from posttrain.config.load import load_schema, merge
+from posttrain.config.keys import (
+    IDENTITY,
+    Section,
+    documented_keys,
+    honoured_by,
+    schema_keys,
+    table,
+)
+from posttrain.config.load import load_schema
+from posttrain.config.merge import merge
 from posttrain.config.schema import Recipe
 from posttrain.config.text import (
     MISSING,
+    NOTHING,
+    Appended,
     Leaf,
     format_override,
     format_value,
@@ -69,6 +80,29 @@ def write(folder: Path, **files: str) -> Path:
     return folder / "main.yaml"
 
 
+class Files(Section):
+    train: Annotated[str, IDENTITY]
+    check: Annotated[str, IDENTITY]
+    shuffle: bool
+    extra: tuple[str, ...]
+
+
+class Run(Section):
+    data: Files
+    lr: float
+
+
+RUN = """
+data: {train: base.jsonl, check: "${data.train}", shuffle: true, extra: [a, b]}
+lr: 0.1
+"""
+
+
+def line_of(path: Path, text: str) -> str:
+    """Where a line of a file is, as origins say it."""
+    return f"{path}:{path.read_text(encoding='utf-8').splitlines().index(text) + 1}"
+
+
 def load_small(path: Path, *overrides: str) -> Small:
     return load_schema(Small, path, overrides).recipe
 
@@ -108,30 +142,37 @@ def test_everything_that_is_still_missing_is_named_at_once_with_its_line() -> No
         load_recipe(GYM_TRAINING, GIVEN[2:])
     lines = str(caught.value).splitlines()
     base = ROOT / "functional/recipes/base.yaml"
-    assert f"    run.dir: missing (mandatory at {base}:3)" in lines
-    assert f"    interpreters.policy: missing (mandatory at {base}:11)" in lines
+    first, second = line_of(base, "  dir: ???"), line_of(base, "  policy: ???")
+    assert f"    run.dir: missing (mandatory at {first})" in lines
+    assert f"    interpreters.policy: missing (mandatory at {second})" in lines
     assert sum("missing" in line for line in lines) == 2
 
 
 def test_an_inherited_dataset_is_explained_with_the_file_that_it_came_from() -> None:
     lines = explain(load_recipe(GYM_TRAINING, GIVEN)).splitlines()
     base = ROOT / "functional/recipes/base.yaml"
-    assert f"  train: fixtures/gym_math.jsonl  # {GYM_TRAINING}:8" in lines
-    assert f"  validation: fixtures/gym_math.jsonl  # {base}:19, written ${{data.train}}" in lines
+    train = line_of(GYM_TRAINING, "  train: fixtures/gym_math.jsonl")
+    validation = line_of(base, "  validation: ${data.train}")
+    assert f"  train: fixtures/gym_math.jsonl  # {train}" in lines
+    assert (
+        f"  validation: fixtures/gym_math.jsonl  # {validation}, written ${{data.train}}" in lines
+    )
     assert "  dir: runs/test  # command line" in lines
 
 
 def test_explain_says_the_origin_of_every_value_and_loads_again(tmp_path: Path) -> None:
     loaded = load_recipe(GYM_TRAINING, [*GIVEN, "generation.ports=[8101, 8102]"])
     text = explain(loaded)
-    values = [line for line in text.splitlines() if not line.endswith(":")]
+    _, body = text.split("\n\n")
+    values = [line for line in body.splitlines() if not line.endswith(":")]
     assert len(values) == len(schema_keys(Recipe))
     assert all("  # " in line for line in values)
     assert load_recipe(write(tmp_path, main=text)).recipe == loaded.recipe
 
 
 def test_the_documented_table_of_keys_is_the_schema() -> None:
-    assert (ROOT / "docs/recipes.md").read_text().endswith("\n\n" + table(schema_keys(Recipe)))
+    page = (ROOT / "docs/recipes.md").read_text()
+    assert page.endswith("\n\n" + table(documented_keys(ENTRY_POINTS)))
 
 
 def test_every_key_has_a_meaning() -> None:
@@ -151,7 +192,7 @@ def test_printing_the_table_of_keys_needs_no_heavy_library() -> None:
         check=True,
         timeout=120,
     )
-    assert done.stdout == table(schema_keys(Recipe))
+    assert done.stdout == table(documented_keys(ENTRY_POINTS))
 
 
 # Inheritance
@@ -262,8 +303,235 @@ def test_lists_are_replaced_and_sections_are_merged(tmp_path: Path) -> None:
     assert recipe.inner.lr == 0.1
 
 
+# Appending to lists
+
+
+def test_a_plus_appends_to_the_list_that_comes_before(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        base=SMALL,
+        middle="defaults: base.yaml\ninner: {names+: [c]}\n",
+        main="defaults: middle.yaml\ninner:\n  names+: [d, e]\n",
+    )
+    assert load_small(path).inner.names == ("a", "b", "c", "d", "e")
+    assert load_small(path, "inner.names+=[f]").inner.names == ("a", "b", "c", "d", "e", "f")
+    assert load_small(path, "inner={names+: [f]}", "inner.names+=[g]").inner.names[-2:] == (
+        "f",
+        "g",
+    )
+
+
+def test_a_list_without_a_plus_replaces_what_was_appended_before(tmp_path: Path) -> None:
+    path = write(tmp_path, base=SMALL, main="defaults: base.yaml\ninner: {names+: [c]}\n")
+    assert load_small(path, "inner.names=[x]", "inner.names+=[y]").inner.names == ("x", "y")
+
+
+def test_a_mandatory_mark_keeps_what_is_appended_until_the_list_comes(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        base=SMALL.replace("{lr: 0.1, names: [a, b]}", "\n  lr: 0.1\n  names: ???"),
+        main="defaults: base.yaml\ninner: {names+: [c]}\n",
+    )
+    assert f"inner.names: missing (mandatory at {tmp_path}/base.yaml:3)" in refused(path)
+    list_first = write(tmp_path, base=SMALL, main="defaults: base.yaml\ninner: {names+: [c]}\n")
+    assert load_small(list_first, "inner.names=???").inner.names == ("a", "b", "c")
+
+
+def test_appending_to_nothing_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, main=SMALL.replace("names:", "names+:"))
+    message = refused(path)
+    assert f"inner.names: missing (only appended to, at {tmp_path}/main.yaml:1)" in message
+
+
+def test_what_is_appended_may_refer_to_other_keys_and_others_to_the_whole(tmp_path: Path) -> None:
+    text = """
+data: {train: "${data.extra}", check: c, shuffle: true, extra: [a]}
+lr: 1
+"""
+    path = write(
+        tmp_path, base=text, main="defaults: base.yaml\ndata: {extra+: ['${data.check}']}\n"
+    )
+    message = refused(path, schema=Run)
+    assert "data.train: takes text; found [a, c]" in message
+    path = write(
+        tmp_path,
+        base=SMALL,
+        main="defaults: base.yaml\ninner: {names: '${outer}'}\n",
+    )
+    assert "'outer' not found" in refused(path)
+
+
+class Pair(Section):
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+def test_a_list_that_is_taken_from_another_key_can_be_appended_to(tmp_path: Path) -> None:
+    path = write(tmp_path, main="left: [1]\nright: ${left}\n")
+    loaded = load_schema(Pair, path, ["left+=[2]", "right+=[3]", "right+=${left}"])
+    assert loaded.recipe.right == (1, 2, 3, 1, 2)
+    assert "- 2  # command line, ${left}" in [line.strip() for line in explain(loaded).splitlines()]
+    assert load_schema(Pair, write(tmp_path, main=explain(loaded))).recipe == loaded.recipe
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("inner.names+=c", "c, which is no list"),
+        ("inner.names+=", "null, which is no list"),
+        ("inner.names+=???", "???, which is no list"),
+        ("inner+={lr: 1}", "leave the plus out"),
+        ("seed+=[1]", "seed: 1 is no list, but something is appended"),
+        ("inner.names+=${seed}", "seed: 1 is no list, but something is appended"),
+        ("inner.names+=${inner.names}", "a list that is taken from itself"),
+        ("inner.names+=${nowhere}", "inner.names: ${nowhere} is no list"),
+        ("inner.names+=[1]", "inner.names.2: takes list: any number of (text); found [a, b, 1]"),
+    ],
+)
+def test_only_lists_are_appended_and_only_to_lists(
+    tmp_path: Path, override: str, message: str
+) -> None:
+    said = refused(write(tmp_path, main=SMALL), override)
+    assert message in said
+    assert "command line" in said or "main.yaml" in said
+
+
+def test_a_key_with_and_without_plus_in_one_section_is_a_key_twice(tmp_path: Path) -> None:
+    path = write(tmp_path, main=SMALL + "inner: {names+: [c]}\n")
+    assert "the same key already" in refused(path)
+    path = write(tmp_path, main="inner: {names: [a], names+: [c]}\n")
+    assert "the same key already" in refused(path)
+
+
+@pytest.mark.parametrize("word", ["defaults", "binds", "shared"])
+def test_what_a_file_says_about_itself_is_not_appended_to(tmp_path: Path, word: str) -> None:
+    message = refused(write(tmp_path, main=SMALL + f"{word}+: [base.yaml]\n"))
+    assert f"append to '{word}' at {tmp_path}/main.yaml:5" in message
+
+
+def test_the_origin_of_each_item_of_a_list_that_was_appended_to_is_explained(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, base=SMALL, main="defaults: base.yaml\ninner:\n  names+: [c]\n")
+    loaded = load_schema(Small, path, ["inner.names+=['${label}']"])
+    assert explain(loaded).splitlines()[:7] == [
+        "inner:",
+        f"  lr: 0.1  # {tmp_path}/base.yaml:1",
+        "  names:",
+        f"  - a  # {tmp_path}/base.yaml:1",
+        f"  - b  # {tmp_path}/base.yaml:1",
+        f"  - c  # {tmp_path}/main.yaml:3",
+        "  - x  # command line, written ${label}",
+    ]
+    again = load_schema(Small, write(tmp_path, main=explain(loaded)))
+    assert again.recipe == loaded.recipe
+
+
+def test_a_wrong_item_is_refused_with_the_line_that_appended_it(tmp_path: Path) -> None:
+    path = write(tmp_path, base=SMALL, main="defaults: base.yaml\ninner:\n  names+: [c, 4]\n")
+    assert f"found [a, b, c, 4] ({tmp_path}/main.yaml:3)" in refused(path)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.sampled_from("xyz"), max_size=2)), min_size=1))
+def test_lists_end_as_if_they_were_assigned_and_extended_one_after_the_other(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[bool, list[str]]]
+) -> None:
+    expected = ["a", "b"]
+    overrides = []
+    for plus, chunk in changes:
+        expected = [*expected, *chunk] if plus else chunk
+        overrides.append(f"inner.names{'+' if plus else ''}=[{', '.join(chunk)}]")
+    loaded = load_small(write(tmp_path_factory.mktemp("lists"), main=SMALL), *overrides)
+    assert list(loaded.inner.names) == expected
+
+
+# What is inherited
+
+
+def test_inherited_data_is_shown_in_capitals_and_at_the_top(tmp_path: Path) -> None:
+    path = write(tmp_path, base=RUN, main="defaults: base.yaml\nlr: 0.2\n")
+    lines = explain(load_schema(Run, path)).splitlines()
+    origin = f"INHERITED from {tmp_path}/base.yaml:2"
+    assert lines[:3] == [
+        "# What this recipe is about:",
+        f"# data.train: base.jsonl  # {origin}",
+        f"# data.check: base.jsonl  # {origin}, written ${{data.train}}",
+    ]
+    assert f"  train: base.jsonl  # {origin}" in lines
+    assert f"  shuffle: true  # {tmp_path}/base.yaml:2" in lines
+
+
+def test_data_that_the_recipe_itself_gives_is_not_called_inherited(tmp_path: Path) -> None:
+    path = write(tmp_path, base=RUN, main="defaults: base.yaml\ndata: {train: own.jsonl}\n")
+    assert "INHERITED" not in explain(load_schema(Run, path))
+    path = write(tmp_path, base=RUN, main="defaults: base.yaml\n")
+    assert "INHERITED" not in explain(load_schema(Run, path, ["data.train=own.jsonl"]))
+    assert "INHERITED" not in explain(load_schema(Run, write(tmp_path, main=RUN)))
+
+
+def test_a_misspelt_override_of_inherited_data_leaves_its_mark(tmp_path: Path) -> None:
+    # What replaces the rows to check with is not what replaces the rows to train on.
+    path = write(tmp_path, base=RUN, main="defaults: base.yaml\ndata: {check: own.jsonl}\n")
+    lines = explain(load_schema(Run, path)).splitlines()
+    assert f"# data.train: base.jsonl  # INHERITED from {tmp_path}/base.yaml:2" in lines
+    assert f"# data.check: own.jsonl  # {tmp_path}/main.yaml:2" in lines
+
+
+@pytest.mark.parametrize("binds", ["data", "data.train", "[data.check, lr]"])
+def test_a_recipe_that_binds_keys_must_not_inherit_them(tmp_path: Path, binds: str) -> None:
+    path = write(tmp_path, base=RUN, main=f"defaults: base.yaml\nbinds: {binds}\n")
+    message = refused(path, schema=Run)
+    assert f"bound at {tmp_path}/main.yaml:2, but" in message
+    assert f"is inherited from {tmp_path}/base.yaml:2" in message
+    load_schema(Run, path, ["data.train=own.jsonl", "lr=1"])
+
+
+def test_what_is_bound_may_come_from_the_file_itself_or_refer_to_what_does(tmp_path: Path) -> None:
+    text = "defaults: base.yaml\nbinds: [data, lr]\nlr: 2\ndata: {train: own.jsonl}\n"
+    recipe = load_schema(Run, write(tmp_path, base=RUN, main=text)).recipe
+    assert recipe.data.check == "own.jsonl"
+    # Who refers to an inherited value has said so.
+    text = text.replace("own.jsonl", "'${data.check}'").replace("[data, lr]", "data.train")
+    base = RUN.replace('"${data.train}"', "base-check.jsonl")
+    assert load_schema(Run, write(tmp_path, base=base, main=text)).recipe.data.train == (
+        "base-check.jsonl"
+    )
+
+
+def test_a_mandatory_mark_in_the_file_that_binds_does_not_let_a_parents_value_through(
+    tmp_path: Path,
+) -> None:
+    text = "defaults: base.yaml\nbinds: data.train\ndata:\n  train: ???\n"
+    path = write(tmp_path, base=RUN, main=text)
+    assert "base.jsonl is inherited from" in refused(path, schema=Run)
+
+
+def test_appending_to_an_inherited_list_does_not_make_it_ones_own(tmp_path: Path) -> None:
+    text = "defaults: base.yaml\nbinds: data.extra\ndata: {extra+: [c]}\n"
+    path = write(tmp_path, base=RUN, main=text)
+    assert "data.extra: bound at" in refused(path, schema=Run)
+
+
+def test_a_child_may_inherit_what_its_parent_binds(tmp_path: Path) -> None:
+    parent = "defaults: base.yaml\nbinds: data\ndata: {train: own.jsonl}\n"
+    path = write(tmp_path, base=RUN, parent=parent, main="defaults: parent.yaml\nlr: 3\n")
+    assert load_schema(Run, path).recipe.lr == 3
+    assert f"INHERITED from {tmp_path}/parent.yaml:3" in explain(load_schema(Run, path))
+
+
+def test_binding_what_is_no_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    message = refused(write(tmp_path, main=RUN + "binds: [dta]\n"), schema=Run)
+    assert f"binds dta: no such key or section; did you mean 'data'? ({tmp_path}/main.yaml:4)" in (
+        message
+    )
+    assert "bind at" in refused(write(tmp_path, main=RUN + "binds: 3\n"), schema=Run)
+
+
 paths = st.sampled_from(["a", "b", "c.d", "c.e"])
-leaves = st.builds(Leaf, st.one_of(st.just(MISSING), st.integers(), st.none()), st.text())
+written = st.one_of(st.just(MISSING), st.just(NOTHING), st.integers(), st.none())
+appended = st.builds(Appended, st.lists(st.integers(), max_size=2), st.text(max_size=2))
+leaves = st.builds(Leaf, written, st.text(max_size=2), st.lists(appended, max_size=2).map(tuple))
 layers = st.dictionaries(paths, leaves)
 
 
@@ -278,7 +546,14 @@ def test_merging_is_associative(first: dict, second: dict, third: dict) -> None:
 @settings(deadline=None)
 @given(layers)
 def test_merging_with_nothing_changes_nothing(layer: dict) -> None:
-    assert merge([{}, layer]) == merge([layer, {}]) == merge([layer, layer]) == layer
+    assert merge([{}, layer]) == merge([layer, {}]) == layer
+
+
+@settings(deadline=None)
+@given(layers)
+def test_a_layer_that_appends_nothing_changes_nothing_a_second_time(layer: dict) -> None:
+    plain = {path: Leaf(leaf.value, leaf.origin) for path, leaf in layer.items()}
+    assert merge([plain, plain]) == plain
 
 
 @settings(deadline=None)
@@ -287,13 +562,14 @@ def test_the_later_layer_wins_wherever_it_has_a_value(first: dict, second: dict)
     merged = merge([first, second])
     assert merged.keys() == first.keys() | second.keys()
     for path, leaf in merged.items():
-        later = second.get(path)
-        if later is not None and later.value != MISSING:
-            assert leaf is later
-        elif path in first:
-            assert leaf is first[path]
+        pair = [side[path] for side in (first, second) if path in side]
+        valued = [side for side in pair if side.value not in (MISSING, NOTHING)]
+        if valued:
+            assert (leaf.value, leaf.origin) == (valued[-1].value, valued[-1].origin)
+            since = pair[-1:] if valued[-1] is pair[-1] else pair
         else:
-            assert leaf is later
+            since = pair
+        assert leaf.appended == tuple(part for side in since for part in side.appended)
 
 
 # Interpolation
@@ -375,6 +651,7 @@ def test_an_override_keeps_the_type_and_value_that_was_formatted(value: object) 
 def test_any_text_survives_explain_and_a_second_load(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
+    assume(text != MISSING)  # the one text that no value can be
     folder = tmp_path_factory.mktemp("explain")
     label = format_value(literal(text))
     first = load_schema(Small, write(folder, main=SMALL), [f"label={label}"])
@@ -558,7 +835,13 @@ def test_a_recipe_is_frozen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("generation.temperature=0.005", "generation.temperature: vLLM would clamp it to 0.01"),
+        ("generation.temperature=-0.1", "takes number, at least 0, at most 2; found -0.1"),
+        ("generation.temperature=2.1", "takes number, at least 0, at most 2; found 2.1"),
+        ("generation.temperature=.nan", "takes number, at least 0, at most 2; found .nan"),
+        ("generation.top_p=0", "generation.top_p: takes number, above 0, at most 1; found 0"),
+        ("generation.top_k=-1", "generation.top_k: takes whole number, at least 0; found -1"),
+        ("generation.backend=dynamo", "generation.backend: takes `vllm`; found dynamo"),
+        ("policy.logprobs=fast", "policy.logprobs: takes `plain` or `fused`; found fast"),
         ("generation.max_new_tokens=256", "generation.max_new_tokens: no room for a prompt"),
         ("generation.ports=[1, 2, 3]", "generation.ports: 3 ports for 2 workers"),
         ("generation.ports=[8001, 8001]", "generation.ports: a port twice"),
@@ -570,12 +853,28 @@ def test_a_recipe_is_frozen(tmp_path: Path) -> None:
         ("policy.optimizer.betas=[0.9, 1.0]", "policy.optimizer.betas.1: takes list: 2 of"),
         ("run.dir=''", "run.dir: takes text; found ''"),
         ("policy.temperature=1", "did you mean 'generation.temperature'?"),
+        ("data.prompts_per_step=0", "data.prompts_per_step: takes"),
+        ("checkpoint.every=-1", "checkpoint.every: takes"),
+        ("checkpoint.keep=0", "checkpoint.keep: takes"),
+        ("policy.schedule.kind=step", "policy.schedule.kind: takes"),
+        (
+            "policy.schedule={kind: linear, warmup_steps: 1}",
+            "policy.schedule.warmup_steps: nothing is left of 1 steps to fall in",
+        ),
     ],
 )
 def test_values_that_make_no_sense_together_or_alone_are_refused(
     override: str, message: str
 ) -> None:
     assert message in refused(GYM_TRAINING, *GIVEN, override, schema=Recipe)
+
+
+def test_steps_at_which_nothing_would_be_learnt_are_refused() -> None:
+    keys = ("run.steps=9", "policy.schedule={kind: linear, steps: 8}")
+    message = refused(GYM_TRAINING, *GIVEN, *keys, schema=Recipe)
+    assert "policy.schedule.steps: the learning rate would be 0 in the rest of the 9" in message
+    load_recipe(GYM_TRAINING, [*GIVEN, *keys, "policy.schedule.final=0.1"])
+    load_recipe(GYM_TRAINING, [*GIVEN, "run.steps=9", "policy.schedule.kind=linear"])
 
 
 # Entry points
@@ -606,6 +905,61 @@ def test_a_file_reads_as_leaves_with_lines() -> None:
     assert layer.defaults.value == []
 
 
-def test_every_key_of_the_recipe_is_honoured_by_train_today() -> None:
+class Check(Section):
+    seed: int
+    judge: str
+
+
+BOTH = {"train": Small, "verify": Check}
+
+
+def test_a_key_of_another_entry_points_schema_is_an_error_that_names_its_readers(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, main="seed: 1\njudge: x\ninner:\n  lr: 1\n")
+    with pytest.raises(RecipeError) as caught:
+        load_schema(Check, path, ["on=true", "sede=1"], "verify", BOTH)
+    message = str(caught.value)
+    assert f"inner.lr: 'verify' would ignore it; honoured by 'train' ({path}:4)" in message
+    assert "on: 'verify' would ignore it; honoured by 'train' (command line)" in message
+    assert "sede: unknown key; did you mean 'seed'? (command line)" in message
+
+
+def test_all_readers_of_a_key_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path, main="seed: 1\nlabel: x\n")
+    three = {**BOTH, "show": Small}
+    with pytest.raises(RecipeError, match=r"label: 'verify' .*honoured by 'train', 'show'"):
+        load_schema(Check, path, (), "verify", three)
+
+
+def test_a_shared_file_may_say_what_other_entry_points_read(tmp_path: Path) -> None:
+    shared = "shared: true\n" + SMALL + "judge: x\n"
+    path = write(tmp_path, base=shared, main="defaults: base.yaml\nseed: 2\n")
+    assert load_schema(Check, path, (), "verify", BOTH).recipe == Check(seed=2, judge="x")
+    assert load_schema(Small, path, (), "train", BOTH).recipe.seed == 2
+    with pytest.raises(RecipeError, match="label: 'verify' would ignore it"):
+        load_schema(Check, path, ["label=y"], "verify", BOTH)
+
+
+def test_a_shared_file_may_not_say_what_nobody_reads(tmp_path: Path) -> None:
+    path = write(tmp_path, main="shared: true\n" + SMALL + "sede: 2\n")
+    assert "sede: unknown key" in refused(path)
+    assert "shared: takes `true` or `false`; found yes" in refused(
+        write(tmp_path, main=SMALL + "shared: yes\n")
+    )
+
+
+def test_the_documentation_names_the_readers_of_what_not_everybody_reads() -> None:
+    lines = table(documented_keys(BOTH)).splitlines()
+    assert "| `seed` | whole number |  | all |" in lines
+    assert "| `judge` | text |  | `verify` |" in lines
+    assert "| `inner.lr` | number |  | `train` |" in lines
+
+
+def test_every_key_of_the_training_recipe_is_honoured_by_train() -> None:
     assert all(key.honoured("train") for key in schema_keys(Recipe).values())
-    assert honoured_by("a", "b") == HonouredBy(("a", "b"))
+
+
+def test_a_mark_without_an_entry_point_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs an entry point"):
+        honoured_by()

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from posttrain.config import Recipe, load_recipe
 from posttrain.errors import RecipeError
-from posttrain.placement import Placement, Seat, check_machine, plan_devices
+from posttrain.placement import Placement, Seat, check_machine, check_transport, plan_devices
 
 GYM_TRAINING = Path(__file__).parents[3] / "functional/recipes/gym_training.yaml"
-RECIPE = load_recipe(
-    GYM_TRAINING,
-    ["run.dir=r", "interpreters.policy=p", "interpreters.generation=g", "interpreters.gym=y"],
-).recipe
+GIVEN = ["run.dir=r", "interpreters.policy=p", "interpreters.generation=g", "interpreters.gym=y"]
+RECIPE = load_recipe(GYM_TRAINING, GIVEN).recipe
 
 
 def recipe(
@@ -57,6 +55,26 @@ def test_the_gym_training_recipe_shares_two_cpus() -> None:
     assert placement.options(placement.seat("policy/1")) == {"num_cpus": 0.5, "num_gpus": 0.0}
 
 
+def test_the_split_recipe_gives_the_rank_and_the_engine_a_cpu_each() -> None:
+    split = load_recipe(GYM_TRAINING.with_name("gym_training_split.yaml"), GIVEN).recipe
+    assert plan_devices(split) == Placement(
+        "CPU", 2, (Seat("policy/0", (0,), 1.0), Seat("generation/0", (1,), 1.0))
+    )
+    check_transport(split)
+
+
+def test_shared_memory_is_refused_where_generation_may_be_on_another_machine() -> None:
+    with pytest.raises(RecipeError, match="another machine") as caught:
+        check_transport(recipe(colocated=False))
+    assert "broadcast" in caught.value.todo
+    check_transport(recipe(colocated=True))
+    for transport in ("broadcast", "http"):
+        for colocated in (True, False):
+            asked = recipe(colocated=colocated)
+            refit = asked.refit.model_copy(update={"transport": transport})
+            check_transport(asked.model_copy(update={"refit": refit}))
+
+
 def test_split_engines_follow_the_ranks_and_take_whole_accelerators() -> None:
     placement = plan_devices(recipe(parallel=2, colocated=False, accelerators=6))
     assert placement.bundles == [{"GPU": 1.0}] * 6
@@ -80,6 +98,14 @@ def test_too_few_accelerators_for_a_split_are_refused_with_the_sum_in_words() ->
         " cluster.accelerators is 2"
     )
     assert "raise cluster.accelerators" in caught.value.todo
+
+
+def test_too_few_cpus_for_a_split_are_refused_with_the_sum_in_words() -> None:
+    with pytest.raises(RecipeError) as caught:
+        plan_devices(recipe(ranks=1, workers=2, parallel=2, colocated=False, cpus=4))
+    assert caught.value.found == (
+        "1 policy rank + 2 generation workers x 2 tensor parallel = 5 CPUs, cluster.cpus is 4"
+    )
 
 
 def test_too_few_cpus_for_colocation_are_refused_with_the_maximum_in_words() -> None:

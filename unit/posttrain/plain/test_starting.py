@@ -11,6 +11,7 @@ import pytest
 from posttrain.config import Recipe, load_recipe
 from posttrain.generation.settings import engine_environment
 from posttrain.policy.group import rank_environment
+from posttrain.policy.schedule import Schedule
 from posttrain.starting import engine_settings, gym_config, policy_options
 
 ROOT = Path(__file__).parents[3]
@@ -50,7 +51,11 @@ def started_with(*overrides: str) -> dict[str, Any]:
         ("policy.clip.low=0.5", {"policy.clip_low": 0.5}),
         ("policy.clip.high=0.5", {"policy.clip_high": 0.5}),
         ("generation.tensor_parallel=2", {"engine.tensor_parallel": 2}),
+        ("policy.logprobs=fused", {"policy.logprobs": "fused"}),
+        ("policy.logprobs_chunk=3", {"policy.logprobs_chunk": 3}),
         ("generation.temperature=0.5", {"sampling.temperature": 0.5}),
+        ("generation.top_p=0.5", {"sampling.top_p": 0.5}),
+        ("generation.top_k=3", {"sampling.top_k": 3}),
         ("generation.max_new_tokens=5", {"sampling.max_tokens": 5}),
         ("generation.max_model_len=99", {"engine.max_model_len": 99}),
         ("generation.kv_cache_mb=3", {"engine.kv_cache_bytes": 3 << 20}),
@@ -65,7 +70,13 @@ def started_with(*overrides: str) -> dict[str, Any]:
         ),
         ("rollouts.concurrency=5", {"engine.max_num_seqs": 5}),
         ("timeouts.start_s=5", {"policy.start_timeout_s": 5}),
-        ("timeouts.train_s=5", {"policy.collective_timeout_s": 5}),
+        ("timeouts.train_s=70", {"policy.collective_timeout_s": 70}),
+        ("timeouts.checkpoint_s=80", {"policy.collective_timeout_s": 80}),
+        ("timeouts.train_s=5", {}),  # a rank may still need longer for a checkpoint
+        (
+            "policy.schedule={kind: linear, warmup_steps: 2, steps: 9, final: 0.5}",
+            {"policy.schedule": Schedule("linear", 2, 9, 0.5)},
+        ),
         (
             "cluster.accelerators=2",
             {"policy.device": "cuda", "engine.sleep_mode": True},

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from posttrain.checkpoint.store import CheckpointStore
+from unit.posttrain.plain.checkpoints import save
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -68,6 +71,30 @@ def test_a_model_of_another_revision_is_refused_with_both_digests(
     run = train(f"model.path={model}")
     refused(run)
     assert run.stderr.count("sha256:") >= 2
+
+
+SPLIT = "functional/recipes/gym_training_split.yaml"
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        (
+            "generation.workers=2",
+            "1 policy rank + 2 generation workers x 1 tensor parallel = 3 CPUs, cluster.cpus is 2",
+        ),
+        (
+            "policy.ranks=2",
+            "2 policy ranks + 1 generation worker x 1 tensor parallel = 3 CPUs, cluster.cpus is 2",
+        ),
+        ("cluster.cpus=4096", "it asks for 4096 CPUs (cluster.cpus), the runner has "),
+        ("refit.transport=shared_memory", "another machine, where this one's memory is not"),
+    ],
+)
+def test_a_split_that_cannot_be_placed_is_refused_with_the_arithmetic(
+    train: Callable[..., Run], override: str, words: str
+) -> None:
+    refused(train(override, recipe=SPLIT), words)
 
 
 @pytest.mark.parametrize("revision", ["main", "abc1234", "v1.0"])
@@ -146,6 +173,7 @@ def test_a_seed_that_a_generator_cannot_take_is_refused(train: Callable[..., Run
 INTO_AN_EARLIER_FOLDER = """
 import sys
 from pathlib import Path
+from posttrain.checkpoint.keeper import plan_checkpoints
 from posttrain.config import load_recipe
 from posttrain.errors import StackError
 from posttrain.placement import plan_devices
@@ -156,7 +184,8 @@ given = [f"interpreters.{kind}={sys.executable}" for kind in ("policy", "generat
 path = Path("functional/recipes/gym_training.yaml")
 recipe = load_recipe(path, [f"run.dir={folder}", *given]).recipe
 try:
-    train(Checked(recipe, plan_devices(recipe), folder, [], [], folder), "mine")
+    places, saved = plan_devices(recipe), plan_checkpoints(recipe, [])
+    train(Checked(recipe, places, folder, [], [], folder, saved), "mine")
 except StackError as error:
     sys.exit(str(error))
 """
@@ -191,3 +220,30 @@ def test_explain_names_the_file_and_line_of_an_inherited_dataset(
     line = next(line for line in run.stdout.splitlines() if line.strip().startswith("train:"))
     assert "other.jsonl" in line
     assert "parent.yaml:3" in line
+
+
+def test_the_log_begins_with_the_data_and_model_and_what_of_it_is_inherited(
+    train: Callable[..., Run], tmp_path: Path
+) -> None:
+    base = ROOT / "functional" / "recipes" / "gym_training.yaml"
+    child = tmp_path / "child.yaml"
+    # Meant to replace the rows to train on.
+    child.write_text(f"defaults: {base}\ndata:\n  validation: {tmp_path}/mine.jsonl\n")
+    run = train(recipe=str(child))
+    refused(run, "mine.jsonl")
+    lines = run.stderr.splitlines()
+    assert lines[0].startswith("posttrain: model.path: fixtures/tiny-llama  # INHERITED from ")
+    assert lines[2].startswith("posttrain: data.train: fixtures/gym_math.jsonl  # INHERITED from ")
+    assert lines[3] == f"posttrain: data.validation: {tmp_path}/mine.jsonl  # {child}:3"
+
+
+def test_a_run_that_differs_from_its_checkpoint_is_refused_before_anything_is_started(
+    train: Callable[..., Run], tmp_path: Path
+) -> None:
+    store = CheckpointStore(tmp_path / "run" / "checkpoints")
+    store.folder.mkdir(parents=True)
+    save(store, 1)
+    run = train("checkpoint.every=1", "checkpoint.resume=auto")
+    refused(run, "step-00000001", "policy.lr: 0.001 there, 0.0001 now", "run.seed: not known there")
+    assert "cluster: starts" not in run.stderr
+    refused(train("checkpoint.every=1"), "step-00000001", "checkpoint.resume=auto")

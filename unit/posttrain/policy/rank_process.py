@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import sys
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from safetensors.torch import save_file
 
 from posttrain.errors import StackError
 from posttrain.policy.rank import PolicyRank
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class SavingRank(PolicyRank):
+    """A rank whose weights a test can look at."""
+
+    def save_state(self, path: Path) -> list[str]:
+        """Let rank 0 write the whole model; the sorted names there, an empty list elsewhere."""
+        state = self._full_state()
+        if self.rank == 0:
+            save_file(state, path)
+        return sorted(state)
 
 
 def main(descriptor: int, rank: int) -> None:
     with Connection(descriptor) as parent:
         while (session := parent.recv()) is not None:
             options, calls = session
-            policy = PolicyRank(options, rank)
+            policy = SavingRank(options, rank)
             if rank == 0:
                 port = policy.listen()
                 parent.send(port)

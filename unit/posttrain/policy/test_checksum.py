@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.checksum import state_checksum
+from posttrain.checksum import state_checksum, tensor_digest
 from posttrain.sample import Sample
 
 STATE = {
@@ -20,7 +20,9 @@ STATE = {
 
 def test_the_checksum_is_of_name_type_shape_and_bytes() -> None:
     weight = torch.tensor([[1.0, 2.0]])
-    content = b"w\0torch.float32\0(1, 2)\0" + bytes.fromhex("0000803f00000040")
+    own = hashlib.sha256(bytes.fromhex("0000803f00000040")).hexdigest()
+    content = f"w\0float32\0(1, 2)\0{own}\n".encode()
+    assert tensor_digest(weight) == own
     assert state_checksum([("w", weight)]) == hashlib.sha256(content).hexdigest()
 
 
@@ -47,6 +49,15 @@ def test_the_layout_in_memory_does_not_matter() -> None:
 )
 def test_any_change_shows(changed: dict[str, torch.Tensor]) -> None:
     assert state_checksum({**STATE, **changed}.items()) != state_checksum(STATE.items())
+
+
+def test_a_tensor_of_many_parts_is_digested_whole() -> None:
+    long = torch.arange(600_001, dtype=torch.float32)
+    assert tensor_digest(long) == hashlib.sha256(long.numpy().tobytes()).hexdigest()
+
+
+def test_a_negative_zero_counts_as_zero() -> None:
+    assert tensor_digest(torch.tensor([-0.0])) == tensor_digest(torch.tensor([0.0]))
 
 
 def test_a_name_that_appears_twice_is_refused() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -8,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import ray
-from safetensors.torch import load_file
 
+from posttrain.checkpoint.manifest import content_of
 from posttrain.checksum import state_checksum
 from posttrain.errors import ModelError, RecipeError, WorkerError
 from posttrain.policy.group import PolicyGroup
 from posttrain.policy.options import PolicyOptions
+from posttrain.refit.offer import Request
+from posttrain.refit.stream import Arrival
+from posttrain.sampling import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,8 +55,9 @@ def cluster(repository: Path, stacks: Path) -> Iterator[None]:
 def make_group(options: PolicyOptions) -> Iterator[Callable[..., PolicyGroup]]:
     groups = []
 
-    def make(**arguments: Any) -> PolicyGroup:
-        group = PolicyGroup(options, **{"python": sys.executable, **arguments})
+    def make(*, reference: bool = False, **arguments: Any) -> PolicyGroup:
+        own = dataclasses.replace(options, reference=reference)
+        group = PolicyGroup(own, **{"python": sys.executable, **arguments})
         groups.append(group)
         return group
 
@@ -73,28 +78,40 @@ def test_a_group_recomputes_trains_and_publishes_then_reports_a_rank_that_dies(
     tmp_path: Path,
 ) -> None:
     samples = [make_sample(0, "2 + 2 = \\boxed{4}"), make_sample(1, "3 + 5 = \\boxed{7}")]
-    group = make_group()
+    group = make_group(reference=True)
     group.wait_ready()
-    recomputed = group.logprobs(samples, 0.0)
+    recomputed = group.logprobs(samples, Distribution())
     for values, sample in zip(recomputed, samples, strict=True):
         assert values == pytest.approx(sample.logprobs, abs=2e-6)
     before = group.checksum()
-    step = group.train_step(samples, [1.0, -1.0], recomputed, 0.0)
+    assert group.reference_logprobs(samples, Distribution()) == recomputed
+    advantages = [
+        [sign] * len(values) for sign, values in zip((1.0, -1.0), recomputed, strict=True)
+    ]
+    step = group.train_step(samples, advantages, recomputed, Distribution())
     assert step["optimizer_steps"] == 1
     assert step["grad_norm"] > 0
     after = group.checksum()
     assert after != before
-    names = group.publish_state(tmp_path / "weights.safetensors")
-    state = load_file(tmp_path / "weights.safetensors")
-    assert names == sorted(state)
+    offer = group.offer_weights(Request("shared_memory", 1, ("this test",), buffer_bytes=100_000))
+    assert offer.checksum == after == group.checksum_since_offer()
+    with group.sending(), offer.link.receiving(offer, 0) as buffers:
+        state = {info.name: tensor for info, tensor in Arrival(offer.manifest, buffers).tensors()}
+    assert len(offer.buffers) > 2
     assert state_checksum(state.items()) == after
+    saved = group.save_checkpoint(tmp_path)
+    assert saved.files == {path.name: content_of(path) for path in tmp_path.iterdir()}
+    group.train_step(samples, advantages, recomputed, Distribution())
+    assert group.checksum_since_offer() == group.checksum() != after
+    assert group.load_checkpoint(tmp_path) == 1
+    assert group.checksum() == after
 
     pid = pid_of_the_second_rank(group)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(WorkerError, match="rank 1 died"):
         group.checksum()
     with pytest.raises(WorkerError, match="rank 1 died"):
-        group.logprobs(samples, 0.0)
+        group.logprobs(samples, Distribution())
 
 
 def test_a_rank_that_hangs_is_named_after_the_deadline_with_its_stack(
@@ -141,7 +158,8 @@ def test_a_group_that_was_shut_down_says_so(make_group: Callable[..., PolicyGrou
 def test_the_drivers_modules_do_not_import_torch(repository: Path) -> None:
     program = (
         "import posttrain.data, posttrain.model.revision, posttrain.policy.group\n"
-        "import posttrain.policy.options, posttrain.policy.advantages, posttrain.policy.parity\n"
+        "import posttrain.policy.options, posttrain.advantages, posttrain.policy.parity\n"
+        "import posttrain.controller, posttrain.starting, posttrain.train\n"
         "import sys; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=repository)

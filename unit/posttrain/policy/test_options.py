@@ -16,6 +16,8 @@ from posttrain.policy.options import PolicyOptions
         ("dtype", "float16"),
         ("ranks", 0),
         ("micro_batch_size", 0),
+        ("logprobs", "fast"),
+        ("logprobs_chunk", 0),
         ("threads", 0),
         ("learning_rate", 0.0),
         ("learning_rate", math.nan),

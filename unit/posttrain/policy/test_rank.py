@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from posttrain.checksum import state_checksum
-from posttrain.errors import RefitError, StackError
+from posttrain.errors import StackError
 from posttrain.model.load import load_model
+from posttrain.sampling import BACKENDS, Distribution, Shaping, recomputed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from posttrain.policy.options import PolicyOptions
     from posttrain.sample import Sample
 
-TEMPERATURE = 1.0
+OWN = Distribution()
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,11 @@ def samples(make_sample: Callable[..., Sample]) -> list[Sample]:
 
 def old(samples: Sequence[Sample]) -> list[list[float]]:
     return [list(sample.logprobs) for sample in samples]
+
+
+def spread(samples: Sequence[Sample], advantages: Sequence[float]) -> list[list[float]]:
+    pairs = zip(samples, advantages, strict=True)
+    return [[advantage] * len(sample.completion_ids) for sample, advantage in pairs]
 
 
 def reference_step(
@@ -73,8 +79,8 @@ def test_two_ranks_take_the_step_that_one_plain_process_takes(
     published = tmp_path / "weights.safetensors"
     first, second = ranks.run(
         options,
-        ("train_step", samples, advantages, old(samples), TEMPERATURE),
-        ("publish_state", published),
+        ("train_step", samples, spread(samples, advantages), old(samples), OWN),
+        ("save_state", published),
     )
     expected, loss, norm = reference_step(tiny_llama, samples, advantages, options)
 
@@ -84,7 +90,6 @@ def test_two_ranks_take_the_step_that_one_plain_process_takes(
     assert first[0]["lr"] == options.learning_rate
     assert first[0]["optimizer_steps"] == 1
     assert first[0]["clip_fraction"] == 0
-    assert first[0]["token_mult_prob_error"] == 1
     weights = load_file(published)
     before = load_model(tiny_llama).state_dict()
     assert first[1] == sorted(expected)
@@ -103,9 +108,9 @@ def test_a_step_makes_praised_answers_likelier_and_blamed_ones_less_likely(
         pair = samples[:2]
         results = ranks.run(
             options,
-            ("logprobs", pair, TEMPERATURE),
-            ("train_step", pair, advantages, old(pair), TEMPERATURE),
-            ("logprobs", pair, TEMPERATURE),
+            ("logprobs", pair, OWN),
+            ("train_step", pair, spread(pair, advantages), old(pair), OWN),
+            ("logprobs", pair, OWN),
         )
         before, after = all_logprobs(results, 0), all_logprobs(results, 2)
         for values, moved, advantage in zip(before, after, advantages, strict=True):
@@ -123,8 +128,8 @@ def test_gradients_beyond_the_limit_are_scaled_to_it_and_reported_unscaled(
         published = tmp_path / f"{limit}.safetensors"
         first, _ = ranks.run(
             dataclasses.replace(own, learning_rate=1e6, weight_decay=0.0),
-            ("train_step", samples, [1.0, -1.0, 0.5], old(samples), TEMPERATURE),
-            ("publish_state", published),
+            ("train_step", samples, spread(samples, [1.0, -1.0, 0.5]), old(samples), OWN),
+            ("save_state", published),
         )
         norms.append(first[0]["grad_norm"])
         moved = load_file(published)
@@ -157,8 +162,8 @@ def test_any_number_of_samples_is_divided_among_the_ranks(
     chosen, advantages = samples[-count:], [1.0, -0.5, 0.25][-count:]
     first, second = ranks.run(
         dataclasses.replace(options, micro_batch_size=micro_batch_size),
-        ("logprobs", chosen, TEMPERATURE),
-        ("train_step", chosen, advantages, old(chosen), TEMPERATURE),
+        ("logprobs", chosen, OWN),
+        ("train_step", chosen, spread(chosen, advantages), old(chosen), OWN),
     )
     _, loss, norm = reference_step(options.model, chosen, advantages, options)
     for values, sample in zip(all_logprobs([first, second], 0), chosen, strict=True):
@@ -176,7 +181,8 @@ def test_logprobs_are_those_of_a_plain_float64_forward_pass(
     reference: PreTrainedModel,
     temperature: float,
 ) -> None:
-    results = ranks.run(options, ("logprobs", samples, temperature))
+    drawn_from = recomputed(Shaping(temperature), BACKENDS["vllm"])
+    results = ranks.run(options, ("logprobs", samples, drawn_from))
     divisor = {0.0: 1.0, 0.005: 0.01}.get(temperature, temperature)
     for values, sample in zip(all_logprobs(results, 0), samples, strict=True):
         with torch.no_grad():
@@ -195,9 +201,9 @@ def test_checksums_speak_of_the_whole_model_and_change_with_a_step(
     first, second = ranks.run(
         options,
         ("checksum",),
-        ("train_step", samples, [1.0, -1.0, 0.0], old(samples), TEMPERATURE),
+        ("train_step", samples, spread(samples, [1.0, -1.0, 0.0]), old(samples), OWN),
         ("checksum",),
-        ("publish_state", published),
+        ("save_state", published),
         ("checksum",),
     )
     assert first[0] == state_checksum(load_file(tiny_llama / "model.safetensors").items())
@@ -209,8 +215,8 @@ def test_checksums_speak_of_the_whole_model_and_change_with_a_step(
 def test_two_runs_give_the_same_bits(
     ranks: Any, options: PolicyOptions, samples: list[Sample]
 ) -> None:
-    step = ("train_step", samples, [1.0, -1.0, 0.5], old(samples), TEMPERATURE)
-    calls = (("logprobs", samples, TEMPERATURE), step, step, ("checksum",))
+    step = ("train_step", samples, spread(samples, [1.0, -1.0, 0.5]), old(samples), OWN)
+    calls = (("logprobs", samples, OWN), step, step, ("checksum",))
     runs = [ranks.run(options, *calls) for _ in range(2)]
     assert runs[0] == runs[1]
     assert runs[0][0][2]["optimizer_steps"] == 1
@@ -220,11 +226,12 @@ def test_recomputed_logprobs_make_every_ratio_exactly_one(
     ranks: Any, options: PolicyOptions, samples: list[Sample]
 ) -> None:
     pair = samples[:2]  # equally many tokens, opposite advantages
-    recomputed = all_logprobs(ranks.run(options, ("logprobs", pair, 0.0)), 0)
-    (first, _) = ranks.run(options, ("train_step", pair, [1.0, -1.0], recomputed, 0.0))
+    recomputed = all_logprobs(ranks.run(options, ("logprobs", pair, OWN)), 0)
+    (first, _) = ranks.run(
+        options, ("train_step", pair, spread(pair, [1.0, -1.0]), recomputed, OWN)
+    )
     assert first[0]["loss"] == 0
     assert first[0]["grad_norm"] > 0.01
-    assert 1 < first[0]["token_mult_prob_error"] < 1.001
 
 
 def test_tokens_beyond_the_clip_are_counted_and_give_no_gradient(
@@ -232,7 +239,7 @@ def test_tokens_beyond_the_clip_are_counted_and_give_no_gradient(
 ) -> None:
     pair = samples[:2]
     likelier = [[value - 1.0 for value in row] for row in old(pair)]  # every ratio is e
-    (first, _) = ranks.run(options, ("train_step", pair, [1.0, 1.0], likelier, TEMPERATURE))
+    (first, _) = ranks.run(options, ("train_step", pair, spread(pair, [1.0, 1.0]), likelier, OWN))
     assert first[0]["clip_fraction"] == 1
     assert first[0]["loss"] == pytest.approx(-1.2)
     assert first[0]["grad_norm"] == 0
@@ -247,11 +254,13 @@ def test_a_loss_that_is_not_finite_is_never_stepped(
     first, second = ranks.run(
         options,
         ("checksum",),
-        ("train_step", samples, [1.0, bad, 0.5], broken, TEMPERATURE),
+        ("train_step", samples, spread(samples, [1.0, bad, 0.5]), broken, OWN),
         ("checksum",),
-        ("train_step", samples, [1.0, -1.0, 0.5], good, TEMPERATURE),
+        ("train_step", samples, spread(samples, [1.0, -1.0, 0.5]), good, OWN),
     )
-    untouched, _ = ranks.run(options, ("train_step", samples, [1.0, -1.0, 0.5], good, TEMPERATURE))
+    untouched, _ = ranks.run(
+        options, ("train_step", samples, spread(samples, [1.0, -1.0, 0.5]), good, OWN)
+    )
     for rank in (first, second):
         assert isinstance(rank[1], StackError)
         assert "no step was taken" in str(rank[1])
@@ -264,22 +273,13 @@ def test_inputs_that_do_not_belong_together_are_refused(
 ) -> None:
     first, second = ranks.run(
         options,
-        ("train_step", samples, [1.0], old(samples), TEMPERATURE),
-        ("train_step", samples, [1.0, 1.0, 1.0], old(samples)[::-1], TEMPERATURE),
-        ("train_step", [], [], [], TEMPERATURE),
+        ("train_step", samples, [[1.0]], old(samples), OWN),
+        ("train_step", samples, spread(samples, [1.0, 1.0, 1.0]), old(samples)[::-1], OWN),
+        ("train_step", [], [], [], OWN),
     )
     for error in (*first, *second):
         assert isinstance(error, StackError)
-        assert "one advantage each" in str(error)
-
-
-def test_weights_that_cannot_be_written_leave_nothing(
-    ranks: Any, options: PolicyOptions, tmp_path: Path
-) -> None:
-    (tmp_path / "a-file").write_text("in the way of a folder")
-    first, _ = ranks.run(options, ("publish_state", tmp_path / "a-file" / "weights.safetensors"))
-    assert isinstance(first[0], RefitError)
-    assert [path.name for path in tmp_path.iterdir()] == ["a-file"]
+        assert "one advantage and one old" in str(error)
 
 
 def test_bfloat16_is_computed_with_and_published_while_float32_takes_the_steps(
@@ -289,13 +289,13 @@ def test_bfloat16_is_computed_with_and_published_while_float32_takes_the_steps(
     published = tmp_path / "weights.safetensors"
     # Near 1, bfloat16 loses every single change of 0.001; float32 adds eight of them up.
     small = dataclasses.replace(options, dtype="bfloat16", learning_rate=1e-3, adam_epsilon=1e-8)
-    step = ("train_step", samples, advantages, old(samples), TEMPERATURE)
+    step = ("train_step", samples, spread(samples, advantages), old(samples), OWN)
     results = ranks.run(
         small,
         ("checksum",),
-        ("logprobs", samples, TEMPERATURE),
+        ("logprobs", samples, OWN),
         *[step] * 8,
-        ("publish_state", published),
+        ("save_state", published),
     )
     original = load_file(tiny_llama / "model.safetensors")
     rounded = {name: tensor.bfloat16() for name, tensor in original.items()}
@@ -321,15 +321,15 @@ def test_weights_that_share_memory_are_published_once_and_stay_tied(
     published = tmp_path / "weights.safetensors"
     advantages = [1.0, -0.5, 0.25]
     tied = dataclasses.replace(options, model=tmp_path / "tied")
-    recomputed = all_logprobs(ranks.run(tied, ("logprobs", samples, TEMPERATURE)), 0)
+    recomputed = all_logprobs(ranks.run(tied, ("logprobs", samples, OWN)), 0)
     scored = [
         dataclasses.replace(sample, logprobs=tuple(values))
         for sample, values in zip(samples, recomputed, strict=True)
     ]
     first, _ = ranks.run(
         tied,
-        ("train_step", scored, advantages, recomputed, TEMPERATURE),
-        ("publish_state", published),
+        ("train_step", scored, spread(scored, advantages), recomputed, OWN),
+        ("save_state", published),
     )
     expected, _, norm = reference_step(tied.model, scored, advantages, tied)
     weights = load_file(published)
@@ -355,8 +355,8 @@ def test_one_step_of_the_size_that_jobs_take_keeps_the_greedy_answers(
     published = tmp_path / "weights.safetensors"
     ranks.run(
         jobs,
-        ("train_step", pair, [1.0, -1.0], old(pair), 0.0),
-        ("publish_state", published),
+        ("train_step", pair, spread(pair, [1.0, -1.0]), old(pair), OWN),
+        ("save_state", published),
     )
     model = load_model(tiny_llama)
     model.load_state_dict(load_file(published))

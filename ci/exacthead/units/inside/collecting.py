@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,10 +44,16 @@ def _refuse_other_runners(config: pytest.Config) -> None:
 class Collecting:
     """Streams what collection does, so that a crash or hang in it has a file to its name."""
 
-    def __init__(self, stream: Stream, output: Output, reason_of: Callable[[Report], str]) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        output: Output,
+        reason_of: Callable[[Report], str],
+        one_line: Callable[[str], str],
+    ) -> None:
         self._stream = stream
         self._output = output
-        self._reason_of = reason_of
+        self._reason_of, self._one_line = reason_of, one_line
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_make_collect_report(
@@ -57,8 +63,14 @@ class Collecting:
         told = not isinstance(collector, (pytest.Session, pytest.Class))
         if told:
             self._stream.write("collecting", file=collector.nodeid, at=monotonic())
-        yield
-        if told:
+        outcome: Any = yield
+        if outcome.excinfo is not None and not isinstance(collector, pytest.Session):
+            # KeyboardInterrupt, SystemExit: pytest ends, and does not say where it came from.
+            error = outcome.excinfo[1]
+            reason = f"it ended pytest: {type(error).__name__}: {error}".removesuffix(": ")
+            file = collector.nodeid.split("::", 1)[0]
+            self._stream.write("uncollectable", file=file, reason=self._one_line(reason))
+        elif told:
             self._stream.write("collected", file=collector.nodeid)
         self._output.flush(collector.nodeid, "collection")
 

@@ -21,6 +21,11 @@ _RETURNED_CHILD = 70
 _PHASES = frozenset({"setup", "call", "teardown"})
 
 
+def _not_as_expected(report: pytest.TestReport) -> bool:
+    """Whether a subtest that is called skipped is none that failed as its ``xfail`` says."""
+    return getattr(report, "wasxfail", None) is None
+
+
 class Reporting:
     """Streams phases, output and ends of tests, and what goes wrong outside of them.
 
@@ -91,6 +96,9 @@ class Reporting:
             for title, text in report.sections:
                 name = "stderr" if "stderr" in title else "stdout"
                 self._output.write(report.nodeid, phase, name, text)
+            if report.skipped and _not_as_expected(report):
+                reason = self._reason_of(report)
+                self._stream.write("part_skipped", test=report.nodeid, reason=reason)
             if not report.failed:
                 return
         else:

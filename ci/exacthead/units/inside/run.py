@@ -32,18 +32,24 @@ def _plugin(settings: dict[str, Any], stream: Any, descriptor: int) -> object:
     """The plugin for what is to be done, with all it needs."""
     files, reports = _load("stream"), _load("reports")
     selection = _load("selection").Selection(
-        [nodeid for group in settings["groups"] for nodeid in group], settings["excluded"]
+        [nodeid for group in settings["groups"] for nodeid in group],
+        settings["excluded"],
+        settings["known"],
     )
     output = _load("output").Output(
         stream, settings["log"], _load("text").decoded, files.identity, files.keep_high
     )
     collecting = _load("collecting")
-    told = collecting.Collecting(stream, output, reports.reason_of)
+    told = collecting.Collecting(stream, output, reports.reason_of, reports.one_line)
+    dumps = _load("dumps").Dumps(
+        files.LastingFile(settings["crash"]), files.LastingFile(_stacks_file(settings))
+    )
     if settings["collect"]:
         gathering: object = _load("gathering").Gathering(
             stream=stream,
             collecting=told,
             selection=selection,
+            dumps=dumps,
             prepare=collecting.prepare,
             text_of=reports.text_of,
         )
@@ -56,9 +62,7 @@ def _plugin(settings: dict[str, Any], stream: Any, descriptor: int) -> object:
         selection=selection,
         groups=settings["groups"],
         output=output,
-        dumps=_load("dumps").Dumps(
-            files.LastingFile(settings["crash"]), files.LastingFile(_stacks_file(settings))
-        ),
+        dumps=dumps,
         collecting=told,
         reporting=_load("reporting").Reporting(stream, output, reports.reason_of, reports.text_of),
         prepare=collecting.prepare,

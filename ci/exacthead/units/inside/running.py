@@ -129,6 +129,12 @@ class Running:
         self._items = {id_: found[id_] for id_ in self._selection.planned if id_ in found}
         rest = [item for item in items if self._items.get(item.nodeid) is not item]
         items[:] = self._items.values()
+        for file, more in self._selection.unplanned(item.nodeid for item in rest).items():
+            reason = (
+                f"{file} has {len(more)} test(s) that the plan does not know, as {more[0]}; do "
+                "they depend on the environment, the time or chance?"
+            )
+            self._stream.write("fault", phase="collection", reason=reason, text="\n".join(more))
         if rest:
             already = set(self._selection.deselected)
             config.hook.pytest_deselected(items=rest)

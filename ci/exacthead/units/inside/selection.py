@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{4,}")
+_FILE_END = re.compile(r"\.[A-Za-z]\w*(?=::)|\.py$")
 _NEVER_LEFT_OUT = frozenset({"__init__.py", "conftest.py"})
 
 
 def file_of(nodeid: str) -> str:
-    """The file part of a node id."""
-    return nodeid.split("::", 1)[0]
+    """The file part of a node id, as the harness takes it apart (shards/nodeid.py)."""
+    end = _FILE_END.search(nodeid)
+    return nodeid[: end.end()] if end else nodeid.split("::", 1)[0]
 
 
 def is_below(nodeid: str, collector: str) -> bool:
@@ -36,10 +38,14 @@ class Selection:
     Args:
         planned: node ids; also the path of a file, for one that could not be collected.
         excluded: files and folders that are left out because they ended an earlier process.
+        known: every planned test of the files, also those of other processes.
     """
 
-    def __init__(self, planned: Iterable[str], excluded: Iterable[str]) -> None:
+    def __init__(
+        self, planned: Iterable[str], excluded: Iterable[str], known: Iterable[str] = ()
+    ) -> None:
         self.planned = list(planned)
+        self._known = set(known)
         self.excluded = set(excluded)
         self.failed: dict[str, str] = {}
         self.skipped: dict[str, str] = {}
@@ -84,6 +90,19 @@ class Selection:
     def _unwanted(self, path: Path) -> bool:
         return self._wanted is not None and str(path) not in self._wanted
 
+    def unplanned(self, nodeids: Iterable[str]) -> dict[str, list[str]]:
+        """Tests that no plan knows, by file, in the files of which the plan knows the tests.
+
+        Ids that hold an address are never those of the plan, which says so by itself.
+        """
+        files = {file_of(nodeid) for nodeid in self._known if file_of(nodeid) != nodeid}
+        found: dict[str, list[str]] = {}
+        for nodeid in nodeids:
+            new = nodeid not in self._known and not _ADDRESS.search(nodeid)
+            if new and file_of(nodeid) in files:
+                found.setdefault(file_of(nodeid), []).append(nodeid)
+        return found
+
     def told(self, nodeid: str) -> bool:
         """Whether a planned id is a file whose own end has been told during collection."""
         return nodeid in self.skipped or nodeid in self.failed
@@ -103,7 +122,7 @@ class Selection:
                 "its id holds the address of an object and so is another in each process; give "
                 "the parameter an id"
             )
-        if "::" not in nodeid:
+        if file_of(nodeid) == nodeid:
             return "not_run", (
                 "the plan knows no test in it (it could not be collected then, or skipped itself); "
                 "now it is collected: plan again"

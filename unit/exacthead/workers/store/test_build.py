@@ -14,7 +14,7 @@ import pytest
 from exacthead.environ import clean_environment
 from exacthead.errors import HarnessError
 from exacthead.workers.command import Commands
-from exacthead.workers.local import digest_folder
+from exacthead.workers.local import LocalPackage
 
 if TYPE_CHECKING:
     from conftest import Yard
@@ -184,9 +184,9 @@ def test_a_local_package_is_installed_as_it_is_now(yard: Yard, local_one: Path) 
     store = yard.store()
     for text in ("VALUE = 1\n", "VALUE = 2\n"):
         (local_one / "local_one.py").write_text(text)
-        packages = (("local-one", digest_folder(local_one)),)
+        packages = (("local-one", LocalPackage(local_one).digest()),)
         spec = yard.spec(local_packages=packages, probes=("alpha", "local_one"))
-        built = yard.ensure(spec, store, local_packages={"local-one": local_one})
+        built = yard.ensure(spec, store, local_packages={"local-one": LocalPackage(local_one)})
         site = built.root / "lib" / MINOR / "site-packages"
         assert (site / "local_one.py").read_text() == text
 
@@ -195,11 +195,11 @@ def test_a_local_package_that_was_edited_after_its_plan_is_refused(
     yard: Yard, local_one: Path
 ) -> None:
     store = yard.store()
-    spec = yard.spec(local_packages=(("local-one", digest_folder(local_one)),))
+    spec = yard.spec(local_packages=(("local-one", LocalPackage(local_one).digest()),))
     (local_one / "local_one.py").write_text("VALUE = 9\n")
 
     with pytest.raises(HarnessError, match="changed after the plan was made"):
-        yard.ensure(spec, store, local_packages={"local-one": local_one})
+        yard.ensure(spec, store, local_packages={"local-one": LocalPackage(local_one)})
 
     assert store.list() == []
 
@@ -213,10 +213,10 @@ def test_what_is_not_in_a_local_package_s_digest_is_not_built_into_it(
     (local_one / "build").mkdir()
     (local_one / "backend.py").write_text(BACKEND.replace('Path("local', 'Path("build/local'))
     (local_one / "build" / "local_one.py").write_text("VALUE = 4\n")
-    spec = yard.spec(local_packages=(("local-one", digest_folder(local_one)),))
+    spec = yard.spec(local_packages=(("local-one", LocalPackage(local_one).digest()),))
 
     with pytest.raises(HarnessError, match="No such file"):
-        yard.ensure(spec, local_packages={"local-one": local_one})
+        yard.ensure(spec, local_packages={"local-one": LocalPackage(local_one)})
 
 
 def test_a_local_package_without_its_folder_is_refused(yard: Yard) -> None:

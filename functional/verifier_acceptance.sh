@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# L1: Gym's verifiers alone, without a model (contract: verifier_acceptance.contract.toml).
+source functional/lib.sh
+
+verify functional/recipes/verifier_acceptance.yaml
