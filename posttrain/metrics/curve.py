@@ -59,6 +59,7 @@ PANELS = (
     ),
     Panel("Policy loss", ("train/loss",)),
     Panel("Gradient norm before clipping", ("train/grad_norm",)),
+    Panel("Divergence from the start weights", ("train/reference_kl",)),
     Panel(
         "Parity of generation and policy",
         ("train/token_mult_prob_error_max", "train/token_mult_prob_error"),

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from posttrain.errors import StackError
 from posttrain.metrics.acceptance import ACCEPTANCE
 from posttrain.metrics.metric import SECONDS, TEXT, Metric, three
@@ -178,6 +180,7 @@ METRICS: tuple[Metric, ...] = (
 )
 
 
+@cache
 def find(name: str) -> Metric:
     """The declared metric that ``name`` is.
 

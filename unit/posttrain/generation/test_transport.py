@@ -146,9 +146,10 @@ def test_a_sender_that_is_killed_is_missed_at_the_tensor_that_was_on_its_way(
         receiving: Future[None] = pool.submit(receive)
         assert answer(connection) == "stopped"
         sender.kill()
-        with pytest.raises(RefitError, match="buffer 5 of the policy's weights"):
+        with pytest.raises(RefitError, match=r"buffer [45] of the policy's weights") as caught:
             receiving.result(CALL_S)
-    assert current == [LAST]
+    # Buffer 4 may have been filled and not have left yet; it holds the end of the tensor before.
+    assert current == ["b" if "buffer 4" in str(caught.value) else LAST]
 
 
 def send_to_one_that_is_killed(transport: str) -> None:

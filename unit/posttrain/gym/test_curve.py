@@ -21,6 +21,7 @@ def row(step: int, **more: Any) -> dict[str, Any]:
         "validation/accuracy": step / 20,
         "train/loss": -0.5 * step,
         "train/grad_norm": 0.25,
+        "train/reference_kl": 0.01 * step,
         "train/token_mult_prob_error": 1.0 + step * 1e-7,
         "train/token_mult_prob_error_max": 1.0 + step * 1e-6,
         "timing/step": 2.5,
@@ -51,6 +52,7 @@ def test_every_panel_has_the_curves_of_its_metrics_with_axes_and_units(metrics: 
         "reward, fraction",
         "no unit",
         "no unit",
+        "nats per token",
         "ratio, above 1",
         "seconds",
     ]
