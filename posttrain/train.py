@@ -178,7 +178,7 @@ def train(checked: Checked, explained: str) -> None:
                 policy_options(recipe, checked.model),
                 python=Path(recipe.interpreters.policy),
                 placements=seats(placement, "policy", bundles),
-                call_timeout_s=max(limits.train_s, limits.checkpoint_s),
+                call_timeout_s=limits.train_s,
             )
             running.callback(policy.shutdown)
             with stages.stage("start_gym", limits.start_s):

@@ -55,7 +55,8 @@ class PolicyGroup:
         environment: variables of the ranks, besides those of `rank_environment`.
         placements: Ray's actor options, one mapping a rank: `num_cpus`, `num_gpus`,
             `scheduling_strategy`. By default half a CPU each, and an accelerator on `cuda`.
-        call_timeout_s: deadline of every call, in seconds.
+        call_timeout_s: deadline of every call, in seconds; a checkpoint is saved and loaded within
+            the collectives' own deadline.
     """
 
     def __init__(
@@ -170,14 +171,17 @@ class PolicyGroup:
 
     def save_checkpoint(self, folder: Path) -> Saved:
         """Write all ranks' training state to an empty folder that they share."""
-        parts: list[Saved] = self._call("save_checkpoint", folder)
+        parts: list[Saved] = self._call(
+            "save_checkpoint", folder, timeout_s=self.options.collective_timeout_s
+        )
         files = {name: content for part in parts for name, content in part.files.items()}
         return replace(parts[0], files=files)
 
     def load_checkpoint(self, folder: Path) -> int:
         """Take over what as many ranks have saved; returns the steps that they had taken."""
         self._offered = None
-        steps: int = self._call("load_checkpoint", folder)[0]
+        limit = self.options.collective_timeout_s
+        steps: int = self._call("load_checkpoint", folder, timeout_s=limit)[0]
         return steps
 
     def to_host(self) -> None:
@@ -193,12 +197,12 @@ class PolicyGroup:
         """End the ranks. It cannot fail, and may be called again."""
         self._actors.shutdown()
 
-    def _call(self, method: str, *arguments: Any) -> list[Any]:
+    def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> list[Any]:
         """Call a method of every rank; one result a rank, in their order."""
         if self._lost:
             raise self._lost
         results = self._guarded(
-            lambda: self._actors.call(method, *arguments, timeout_s=self._timeout_s)
+            lambda: self._actors.call(method, *arguments, timeout_s=timeout_s or self._timeout_s)
         )
         return list(results.values())
 
