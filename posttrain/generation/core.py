@@ -21,6 +21,8 @@ from vllm.v1.engine.core import EngineCore
 from vllm.v1.engine.core_client import AsyncMPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 
+from posttrain.generation.queues import Queues
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -90,6 +92,8 @@ class InProcessCore(AsyncMPClient):
         self._door = threading.Lock()
         # Blocks of `held` that are open; changed in the event loop only.
         self._holds = 0
+        # Set when vLLM has ended what a dead rank left, and touches its queues no more.
+        self._buried = threading.Event()
         ready: Future[None] = Future()
 
         def live() -> None:
@@ -98,6 +102,7 @@ class InProcessCore(AsyncMPClient):
             except BaseException as error:  # noqa: BLE001 - raised in the constructor
                 ready.set_exception(error)
                 return
+            queues = Queues.of(core.model_executor)
             ready.set_result(None)
             try:
                 self._run(core)
@@ -105,6 +110,7 @@ class InProcessCore(AsyncMPClient):
                 self._close(error)
             finally:
                 core.shutdown()
+                queues.close(self._buried)
 
         self._thread = threading.Thread(target=live, name="engine", daemon=True)
         self._thread.start()
@@ -153,6 +159,7 @@ class InProcessCore(AsyncMPClient):
 
     def _rank_died(self) -> None:
         """Called by an executor with processes of its own (tensor parallel) when one is gone."""
+        self._buried.set()
         self.condemn(RuntimeError("a tensor-parallel rank's process ended"))
 
     def condemn(self, cause: BaseException) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -40,8 +39,6 @@ def pair(settings: Callable[..., EngineSettings]) -> Iterator[GenerationWorker]:
         yield worker
     finally:
         worker.shutdown()
-        # vLLM leaves its message queues to the collector, which must not find them at the end.
-        gc.collect()
 
 
 def test_the_checksum_of_both_ranks_together_is_that_of_the_whole_model(
