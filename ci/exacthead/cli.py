@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,7 +13,8 @@ from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
 
 # Exit codes for what a person must mend before anything can run, and for an interruption.
 REFUSED = 2
@@ -35,15 +35,32 @@ def main(argv: Sequence[str]) -> int:
     try:
         with stoppable():
             end_with_parent()
-            # Each command imports what it needs: a job need not wait for what measures suites.
-            module, _, function = arguments.run.partition(":")
-            run = getattr(import_module(f"exacthead.{module}"), function)
+            run = getattr(arguments.module(), arguments.command)
             code: int = run(load(Path.cwd()), arguments, console)
     except HarnessError as error:
         return _end(str(error), REFUSED)
     except KeyboardInterrupt:
         return _end("interrupted; nothing half-built is left", INTERRUPTED)
     return code
+
+
+# Each command imports what it needs: a job need not wait for what measures suites.
+def _jobs() -> ModuleType:
+    from exacthead import commands
+
+    return commands
+
+
+def _suites() -> ModuleType:
+    from exacthead import suite_commands
+
+    return suite_commands
+
+
+def _upkeep() -> ModuleType:
+    from exacthead import upkeep
+
+    return upkeep
 
 
 def _end(words: str, code: int) -> int:
@@ -66,21 +83,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="exacthead", description=__doc__, allow_abbrev=False)
     subparsers = parser.add_subparsers(dest="command", required=True)
 
-    def command(name: str, function: str, words: str) -> argparse.ArgumentParser:
+    def command(name: str, module: Callable[[], ModuleType], words: str) -> argparse.ArgumentParser:
         added = subparsers.add_parser(name, help=words, description=words, allow_abbrev=False)
-        added.set_defaults(run=function)
+        added.set_defaults(module=module)
         return added
 
     def placed(added: argparse.ArgumentParser) -> None:
         added.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
         added.add_argument("--runner", help="a runner of harness.toml; default: this machine")
 
-    job = command("functional", "commands:functional", "Run the legs of a functional job.")
+    job = command("functional", _jobs, "Run the legs of a functional job.")
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
     placed(job)
 
-    unit = command("unit", "suite_commands:unit", "Run unit suites, each in its own worker.")
+    unit = command("unit", _suites, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
     unit.add_argument("--shard", metavar="K/N", help="only part K of N of each suite")
     unit.add_argument("--shards", metavar="N", type=int, help="all N parts of each suite, in turn")
@@ -98,26 +115,22 @@ def _parser() -> argparse.ArgumentParser:
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
     placed(unit)
 
-    impact = command(
-        "impact", "suite_commands:impact", "Run unit suites and map tests to what they run."
-    )
+    impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
     placed(impact)
 
-    record = command(
-        "record", "suite_commands:record", "Take the times of a run into the durations."
-    )
+    record = command("record", _suites, "Take the times of a run into the durations.")
     record.add_argument("run_folder", metavar="RUN")
     record.add_argument("--whole", action="store_true", help="forget tests that are gone")
 
-    again = command("reproduce", "commands:reproduce", "Run one item of an earlier run again.")
+    again = command("reproduce", _jobs, "Run one item of an earlier run again.")
     again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
     again.add_argument(
         "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
     )
     again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
 
-    workers = command("workers", "upkeep:workers", "Build workers, or look at them.")
+    workers = command("workers", _upkeep, "Build workers, or look at them.")
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
     workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
     what = workers.add_mutually_exclusive_group()
@@ -127,11 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
     what.add_argument("--gc", metavar="GB", type=float, help="least recently used ones go")
 
-    lock = command("lock", "upkeep:lock", "Write the lock of each worker and flavour.")
+    lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
     lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
     lock.add_argument("--check", action="store_true", help="only say which are stale")
     lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
 
-    lint = command("lint", "upkeep:lint", "Formatting, rules, types, shell scripts, locks.")
+    lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
     return parser
