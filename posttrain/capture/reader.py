@@ -71,8 +71,13 @@ class CapturedReader:
             finalized.last_weight_version,
         )
 
-    async def retire(self, sample_ids: Sequence[str]) -> None:
+    async def retire(self, sample_ids: Sequence[str], *, counted: bool = True) -> None:
         """Let go of what was staged for these rollouts, scored or not.
+
+        Args:
+            sample_ids: the rollouts.
+            counted: whether the metrics of the step are about them; not when they were a
+                validation's.
 
         Raises:
             StackError: the staging area did not; call it again.
@@ -86,6 +91,8 @@ class CapturedReader:
         await self._finalizer.retire(keys, rows)
         for sample_id in kept:
             del self._kept[sample_id]
+        if not counted:
+            self._unreported = [it for it in self._unreported if it.sample_id not in kept]
 
     def take_metrics(self) -> dict[str, float]:
         """Metrics ``capture/*`` of the rollouts that were read since the last call."""

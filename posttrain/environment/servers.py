@@ -65,6 +65,7 @@ class GymServers:
         self._deadline_s = deadline_s
         self._asked_ports = dict(ports or {})
         self._starts = 0
+        self._restarting = False
         self._started_at = 0.0
         self._child: Child | None = None
         self.ports: dict[str, int] = {}
@@ -126,15 +127,19 @@ class GymServers:
         """End the process and start another one on the same ports; does not wait for it.
 
         What the servers keep in memory is gone, what they keep in files is not. Each process has a
-        log of its own.
+        log of its own. Whoever checks meanwhile, in another thread, finds nothing wrong.
 
         Raises:
             WorkerError: as :meth:`start`.
         """
-        self.stop()
-        self._asked_ports = dict(self.ports)
-        self._child = None
-        self.start()
+        self._restarting = True
+        try:
+            self.stop()
+            self._asked_ports = dict(self.ports)
+            self._child = None
+            self.start()
+        finally:
+            self._restarting = False
 
     def wait_ready(self) -> None:
         """Wait until each server answers its readiness route.
@@ -159,6 +164,8 @@ class GymServers:
         Raises:
             WorkerError: with how it ended and the last lines of its log.
         """
+        if self._restarting:
+            return
         child = self._running()
         death = child.death()
         if death is not None:

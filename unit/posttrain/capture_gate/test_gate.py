@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +63,15 @@ def test_a_bearer_shows_itself_in_no_text_and_no_pickle() -> None:
         pickle.dumps(one)
 
 
+def watch(gate: Any, over: threading.Event) -> int:
+    """What a controller does all the time: see that the servers' process lives."""
+    looks = 0
+    while not over.wait(0.01):
+        gate.check()
+        looks += 1
+    return looks
+
+
 def test_a_recycled_gate_has_its_ledger_its_addresses_and_another_log(own: Any, row: Row) -> None:
     (sample_id,) = own.ids()
     response = own.talk(sample_id, "One?")
@@ -69,7 +80,14 @@ def test_a_recycled_gate_has_its_ledger_its_addresses_and_another_log(own: Any, 
     assert resident > 50
     assert not own.gate.recycle(resident * 10)
     assert own.gate.pid == before
-    assert own.gate.recycle(1)
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch, own.gate, over)
+        try:
+            assert own.gate.recycle(1)
+        finally:
+            over.set()
+        assert watching.result() > 1
     assert own.gate.pid != before
     assert own.gate.url(AGENT) == url
     assert own.finalize(sample_id, response).cause is None
