@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 import time
@@ -33,7 +34,7 @@ from posttrain.capture.gate.identity import captured, fresh_rollout_id
 from posttrain.capture.gate.servers import Gate
 from posttrain.data import Row, read_rows
 from posttrain.environment.call import post, session
-from posttrain.environment.configure import AGENT, MODEL, GymConfig
+from posttrain.environment.configure import AGENT, MODEL, GymConfig, server
 from posttrain.environment.conversations import CONVERSATION_AGENT, ConversationServers
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 # Nothing here measures speed; a deadline that is no subject of a test is out of its way.
 FAR_S = 300.0
 TURNS = 3
+FAULTS = ("none", "edits_history", "repeats_a_call")
 USER, ASSISTANT, END = 259, 260, 257
 
 
@@ -314,14 +316,46 @@ def user(content: str) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-def make_gate(engine: StubEngine, folder: Path, turns: int = TURNS) -> Gate:
-    math = GymConfig(model="tiny-llama", engine_urls=(engine.url,))
-    config = CapturedServers(ConversationServers(math), folder / "capture", turns)
+class Everything:
+    """Gym's own agents, and one for each fault of `fixtures/agents`."""
+
+    def __init__(self, engine: StubEngine) -> None:
+        math = GymConfig(model="tiny-llama", engine_urls=(engine.url,))
+        self._honest = ConversationServers(math)
+        self.names = (*self._honest.names, *FAULTS)
+
+    def configuration(self, ports: dict[str, int]) -> dict[str, Any]:
+        configuration = self._honest.configuration(ports)
+        for fault in FAULTS:
+            configuration |= server(
+                fault,
+                ports[fault],
+                "responses_api_agents",
+                "faulty_agent",
+                model_server={"type": "responses_api_models", "name": MODEL},
+                fault=fault,
+            )
+        return configuration
+
+
+def make_gate(engine: StubEngine, folder: Path) -> Gate:
+    config = CapturedServers(Everything(engine), folder / "capture", TURNS)
     return Gate(Path(sys.executable), config, folder / "gym", FAR_S)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def faulty_agents_are_found() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        path = [str(FIXTURES / "agents"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        patch.setenv("PYTHONPATH", os.pathsep.join(path))
+        yield
+
+
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def shared(
+    faulty_agents_are_found: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("shared")
     store = FolderStore(folder / "staged")
     with StubEngine(store) as engine, make_gate(engine, folder / "run") as gate:

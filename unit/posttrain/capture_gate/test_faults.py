@@ -71,6 +71,23 @@ def test_a_gate_that_is_gone(own: Any) -> None:
     placeholder(own.finalize(sample_id, response), "gate_unreachable")
 
 
+@pytest.mark.parametrize(
+    ("agent", "cause"),
+    [
+        ("none", None),
+        ("edits_history", "unresolved_parent"),
+        ("repeats_a_call", "unresolved_parent"),
+    ],
+)
+def test_one_of_gyms_agents_that_is_faulty(
+    bench: Any, row: Row, agent: str, cause: str | None
+) -> None:
+    (found,) = bench.run(row, bench.ids(), agent)
+    assert found.cause == cause, found.detail
+    assert (found.sample is None) == (cause is not None)
+    assert found.continuations == 1
+
+
 def test_an_agent_that_edits_history(bench: Any) -> None:
     (sample_id,) = bench.ids()
     first = bench.call(sample_id, [TEXT])
@@ -217,7 +234,9 @@ def test_a_rollout_that_did_not_go_through_the_gate(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "cause"),
     [
-        ({"token_ids_delta": [1, 2]}, "corrupt_digest"),
+        ({"token_ids_delta": [7] * 24}, "corrupt_digest"),
+        ({"generation_log_probs_delta": [0.0] * 24}, "corrupt_digest"),
+        ({"token_ids_delta": [1, 2]}, "invalid_snapshot"),
         ({"weight_version": 9}, "wrong_record"),
         ({"rollout_id": "another"}, "wrong_record"),
         ({"model_call_id": "another"}, "snapshot_identity_mismatch"),
