@@ -19,7 +19,6 @@ from posttrain.devices import accelerators
 from posttrain.disk import writing
 from posttrain.errors import RecipeError
 from posttrain.generation.port import bind
-from posttrain.interpreters import check_interpreters
 from posttrain.model.revision import resolve_model
 from posttrain.placement import check_machine, check_transport, plan_devices
 
@@ -87,7 +86,7 @@ class Launched:
 
 
 def check(recipe: Recipe) -> Checked:
-    """Check devices, model revision, datasets and interpreters.
+    """Check devices, model revision, datasets and ports; `check_interpreters` is for the caller.
 
     Raises:
         StackError: the first thing that is wrong.
@@ -123,7 +122,6 @@ def check(recipe: Recipe) -> Checked:
     for port in recipe.generation.ports:
         # Only looked at; whoever binds it later must still say when it is taken by then.
         bind(port).close()
-    check_interpreters(recipe.interpreters.model_dump())
     return checked
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from posttrain.command import command
 from posttrain.config import SingleRecipe, explain
+from posttrain.interpreters import check_interpreters
 from posttrain.launch import Launch, check, launched
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
         StackError: the recipe cannot work, or whatever made a step not a proven one.
     """
     recipe, checked = loaded.recipe, check(loaded.recipe)
+    check_interpreters(recipe.interpreters.model_dump())
     equipment = Equipment(recipe, checked.run_dir)
     launch = Launch(explain(loaded), servers=equipment.servers, prepare=equipment.prepare)
     with launched(checked, launch) as ready:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from posttrain.checkpoint.keeper import plan_checkpoints
 from posttrain.command import command
 from posttrain.config import TrainRecipe, explain
+from posttrain.interpreters import check_interpreters
 from posttrain.launch import Launch, check, launched
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run(loaded: Loaded[TrainRecipe]) -> None:
     if start.step >= loaded.recipe.run.steps:
         sys.stderr.write("posttrain: every step of run.steps is taken; nothing to do\n")
         return
+    check_interpreters(loaded.recipe.interpreters.model_dump())
     train(checked, checkpoints, explain(loaded))
 
 

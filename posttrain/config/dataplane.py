@@ -41,6 +41,6 @@ class RowsInMemory(Section):
     @model_validator(mode="after")
     def _in_memory(self) -> Self:
         if self.kind != "memory":
-            readers = "'single_controller'"
-            raise wrong("kind", ignored("'train', which keeps rows in memory,", readers, "memory"))
+            whose = "an entry point whose rows never leave its memory"
+            raise wrong("kind", ignored(whose, "'single_controller'", "memory"))
         return self

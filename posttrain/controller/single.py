@@ -81,6 +81,8 @@ class SingleController:
                 await asyncio.sleep(WATCH_S)
                 self.source.watch()
             raise error from None
+        finally:
+            await self.source.close()
 
     async def _pump(self, tasks: asyncio.TaskGroup, record: Record) -> None:
         shared = self._shared()

@@ -51,8 +51,13 @@ class Reader(Protocol):
             StackError: no rollout can be made of it.
         """
 
-    async def retire(self, sample_ids: Sequence[str]) -> None:
-        """Let go of what is kept for these rollouts, whether they were read or not."""
+    async def retire(self, sample_ids: Sequence[str], *, counted: bool = True) -> None:
+        """Let go of what is kept for these rollouts, whether they were read or not.
+
+        Args:
+            sample_ids: the rollouts.
+            counted: whether the metrics of the step are about them.
+        """
 
     def take_metrics(self) -> Mapping[str, float | str]:
         """Metrics of what was read since the last call."""
@@ -86,7 +91,7 @@ class AnswerReader:
         """Read the answer's own tokens: see ``to_turns_sample``."""
         return Finished(rollout, to_turns_sample(row, answer))
 
-    async def retire(self, sample_ids: Sequence[str]) -> None:
+    async def retire(self, sample_ids: Sequence[str], *, counted: bool = True) -> None:
         """Nothing is kept."""
 
     def take_metrics(self) -> Mapping[str, float | str]:
@@ -190,7 +195,7 @@ class GymSource:
                 return list(await asyncio.gather(*calls))
             finally:
                 await _cancelled(calls)
-                await self._reader.retire(ids)
+                await self._reader.retire(ids, counted=False)
 
     async def between_steps(self) -> None:
         """See ``RolloutSource.between_steps``."""
@@ -199,6 +204,10 @@ class GymSource:
     def take_metrics(self) -> Mapping[str, float | str]:
         """See ``RolloutSource.take_metrics``."""
         return self._reader.take_metrics()
+
+    async def close(self) -> None:
+        """See ``RolloutSource.close``."""
+        await self._reader.close()
 
     def watch(self) -> None:
         """See ``RolloutSource.watch``."""

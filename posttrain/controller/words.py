@@ -103,6 +103,9 @@ class RolloutSource(Protocol):
     def take_metrics(self) -> Mapping[str, float | str]:
         """The source's own metrics of what was finished since the last call."""
 
+    async def close(self) -> None:
+        """Called once, when no group is in flight any more."""
+
     def watch(self) -> None:
         """Called about five times a second.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from posttrain.controller.failures import GroupDataError, GroupInfrastructureError
 from posttrain.controller.words import Finished
+from posttrain.dataplane import MemoryPlane
 from posttrain.errors import StackError, WorkerError
 from posttrain.refit.acknowledgement import Acknowledgement, Served
 from posttrain.sample import Sample
@@ -152,6 +153,44 @@ class Fate:
     ends: str = "ok"
 
 
+class Moments:
+    """Counts what happens in a run, in any thread, and does something at one of these moments."""
+
+    def __init__(self, which: int, what: Callable[[], object]) -> None:
+        self._lock = threading.Lock()
+        self._left = which
+        self._what = what
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._left -= 1
+            now = self._left == 0
+        if now:
+            self._what()
+
+
+class MomentousPlane(MemoryPlane):
+    """A plane in memory, whose every call is a moment before and one after."""
+
+    def __init__(self, moment: Callable[[], object]) -> None:
+        super().__init__()
+        self._moment = moment
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in {"put", "get", "claim", "check", "clear"}:
+            return found
+        moment = self._moment
+
+        def call(*arguments: Any) -> Any:
+            moment()
+            result = found(*arguments)
+            moment()
+            return result
+
+        return call
+
+
 @dataclass
 class Source:
     """Rollouts with fates; remembers what it was asked and told.
@@ -159,11 +198,14 @@ class Source:
     Attributes:
         weights: what the engines serve.
         fate: of each rollout, by its reservation and number.
+        dead: what the watch reports.
+        moment: called at whatever happens here.
     """
 
     weights: Weights
     fate: Callable[[Reservation, int], Fate] = lambda _group, _rollout: Fate()
     dead: StackError | None = None
+    moment: Callable[[], object] = lambda: None
     reserved: list[Reservation] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
     abandons: list[str] = field(default_factory=list)
@@ -171,8 +213,10 @@ class Source:
     most_rollouts: int = 0
     most_groups: int = 0
     validations: int = 0
+    closed: int = 0
 
     async def run(self, group: Reservation) -> AsyncGenerator[Finished, None]:
+        self.moment()
         self.reserved.append(group)
         self.running.add(group.group)
         self.most_groups = max(self.most_groups, len(self.running))
@@ -183,6 +227,7 @@ class Source:
         try:
             for call in asyncio.as_completed(calls):
                 yield await call
+                self.moment()
         finally:
             self.running.discard(group.group)
             for call in calls:
@@ -206,15 +251,21 @@ class Source:
         return Finished(rollout, sample_of(group, rollout, version))
 
     async def committed(self, group: Reservation) -> None:
+        self.moment()
         self.commits.append(group.group)
 
     async def abandoned(self, group: Reservation) -> None:
+        self.moment()
         self.abandons.append(group.group)
 
     async def validate(self, rows: Sequence[Row], seed: str) -> list[Sample]:
+        self.moment()
         self.validations += 1
         await asyncio.sleep(0)
         return [_sample(row.index, f"{seed}/{row.index}/0", self.weights.served) for row in rows]
+
+    async def close(self) -> None:
+        self.closed += 1
 
     async def between_steps(self) -> None:
         await asyncio.sleep(0)

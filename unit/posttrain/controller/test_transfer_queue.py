@@ -40,9 +40,12 @@ def plane(queue: DataPlane) -> Any:
 
 
 def mixed(group: Reservation, rollout: int) -> Fate:
-    place = group.prompt.number * 5 + group.attempt * 3 + rollout
-    ends = ("ok", "ok", "ok", "placeholder", "ok", "ok", "infrastructure", "ok", "ok", "data")
-    return Fate(late=place * 7 % LATENESS, ends=ends[place % len(ends)])
+    number, late = group.prompt.number, (group.prompt.number + rollout) * 7 % LATENESS
+    if number == 2 and group.attempt == 0:
+        return Fate(late, "infrastructure")
+    if number == 4:
+        return Fate(late, "data")
+    return Fate(late, "placeholder" if number % 2 and rollout == 1 else "ok")
 
 
 def test_a_run_trains_whole_groups_and_leaves_nothing(
@@ -54,8 +57,8 @@ def test_a_run_trains_whole_groups_and_leaves_nothing(
         "rollouts.per_prompt=3",
         "data.prompts_per_step=2",
         "controller.staleness=1",
-        "controller.budgets.infrastructure=100",
-        "controller.budgets.data=100",
+        "controller.budgets.infrastructure=1",
+        "controller.budgets.data=1",
         rows=3,
         plane=plane,
         fate=mixed,
@@ -68,7 +71,8 @@ def test_a_run_trains_whole_groups_and_leaves_nothing(
     assert len(set(recorded)) == len(recorded)
     placeholders = run.record.total("placeholders")
     assert len(recorded) == 5 * 2 * 3 - placeholders
-    assert placeholders > 0
+    assert placeholders >= 4
+    assert run.record.total("retries_infrastructure") == run.record.total("retries_data") == 1
     assert [line["dataplane/storage_units"] for line in run.record.metrics] == [2] * 5
     puts = [line["dataplane/1/puts"] for line in run.record.metrics]
     assert puts == sorted(puts)

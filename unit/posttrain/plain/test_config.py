@@ -969,8 +969,8 @@ def test_an_entry_point_that_does_not_use_the_data_plane_refuses_the_recipe(
     tmp_path: Path,
 ) -> None:
     message = refused(GYM_TRAINING, *GIVEN, "dataplane.kind=transfer_queue", schema=TrainRecipe)
-    assert "dataplane.kind: 'train', which keeps rows in memory, would ignore it" in message
-    assert "honoured by 'single_controller'" in message
+    ignored = "dataplane.kind: an entry point whose rows never leave its memory would ignore it"
+    assert f"{ignored}; honoured by 'single_controller'" in message
     # Not even a file that is shared may say it: it would be a fall back that nobody sees.
     shared = write(
         tmp_path,
