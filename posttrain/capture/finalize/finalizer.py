@@ -9,49 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nemo_gym.token_id_capture.staging.records import staging_key
 
-from posttrain.capture.errors import CorruptRecordError, MissingRecordError
 from posttrain.capture.finalize.ledger import Ledger, forget, read_intents
-from posttrain.capture.finalize.receipt import build_receipt
 from posttrain.capture.finalize.refused import RefusedError
-from posttrain.capture.finalize.row import (
-    calls_with_extras,
-    linearize,
-    scored_response,
-    to_captured_sample,
-    weight_versions,
-)
+from posttrain.capture.finalize.verify import Verified, verify
 from posttrain.capture.finalize.words import Finalized
 from posttrain.capture.gate.errors import GateError
-from posttrain.dataplane.errors import (
-    EvictedError,
-    MissingFieldError,
-    MissingKeyError,
-    PlaneTimeoutError,
-    UnavailableError,
-)
 from posttrain.errors import StackError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from nemo_gym.token_id_capture.staging import LinearizedRow, RolloutReceipt
-
     from posttrain.capture.finalize.words import Manifests, Scored, Staging
 
 T = TypeVar("T")
-# An id of 8 bytes, a mask of 4, a log-probability of 4.
-_TOKEN_BYTES = 16
-# The first that fits.
-_STAGING_CAUSES: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
-    ((MissingRecordError, MissingKeyError, MissingFieldError), "staged_missing"),
-    ((EvictedError,), "staged_evicted"),
-    ((PlaneTimeoutError, TimeoutError), "staging_late"),
-    ((UnavailableError,), "staging_dead"),
-    ((CorruptRecordError,), "invalid_snapshot"),
-    ((StackError, ValueError, OSError), "staging_failed"),
-)
-_STAGING_ERRORS = (StackError, ValueError, OSError)
 
 
 @dataclass(frozen=True)
@@ -62,7 +33,7 @@ class Finalizer:
         manifests: the gate's ledger.
         staging: the calls' tokens.
         folder: of the ledger, for the intents.
-        deadline_s: seconds that one call to the staging area may take.
+        deadline_s: seconds that the staging area may take for one rollout.
     """
 
     manifests: Manifests
@@ -84,7 +55,8 @@ class Finalizer:
                 "continuations": ledger.continuations,
                 "token_in": ledger.token_in,
             }
-            known |= await self._row(scored, ledger)
+            verified = await self._verified(scored, ledger)
+            known |= vars(verified)
         except GateError as error:
             keys = self.staging_keys(scored.sample_id)
             known = {"cause": error.cause, "detail": error.found, "staging_keys": keys}
@@ -127,44 +99,12 @@ class Finalizer:
         manifest = await self.manifests.manifest(scored.sample_id)
         return Ledger(manifest, read_intents(self.folder, scored.sample_id))
 
-    async def _row(self, scored: Scored, ledger: Ledger) -> dict[str, Any]:
-        """What a finalized rollout has when its tokens are verified.
-
-        Raises:
-            RefusedError: they are not.
-        """
-        ledger.check()
-        response = scored_response(scored)
-        reward = float(scored.answer["reward"])
-        receipt = build_receipt(ledger.manifest, response, reward)
-        keys = [record.staging_key for record in receipt.manifest]
-        row, extras = await self._fetched(self._read, receipt, keys)
-        oldest, newest = weight_versions(row, extras)
-        return {
-            "sample": to_captured_sample(scored, response, row, oldest),
-            "last_weight_version": newest,
-            "staged_bytes": _TOKEN_BYTES * sum(it.delta_len for it in receipt.manifest),
-        }
-
-    def _read(
-        self, receipt: RolloutReceipt, keys: list[str]
-    ) -> tuple[LinearizedRow, dict[str, dict[str, Any] | None]]:
-        row = linearize(receipt, self.staging.fetch(keys))
-        by_call = {record.model_call_id: record.staging_key for record in receipt.manifest}
-        calls = calls_with_extras(row)
-        extras = self.staging.extras([by_call[call] for call in calls]) if calls else []
-        return row, dict(zip(calls, extras, strict=True))
-
-    async def _fetched(self, read: Callable[..., T], *arguments: Any) -> T:
-        """As :meth:`_staged`, with every error as a cause."""
+    async def _verified(self, scored: Scored, ledger: Ledger) -> Verified:
         try:
-            return await self._staged(read, *arguments)
-        except RefusedError:
-            raise
-        except _STAGING_ERRORS as error:
-            cause = next(cause for kinds, cause in _STAGING_CAUSES if isinstance(error, kinds))
-            found = error.found if isinstance(error, StackError) else str(error)
-            raise RefusedError(cause, f"{type(error).__name__}: {found}") from error
+            return await self._staged(verify, scored, ledger, self.staging)
+        except TimeoutError:
+            found = f"no tokens from the staging area within {self.deadline_s:g} s"
+            raise RefusedError("staging_late", found) from None
 
     async def _staged(self, call: Callable[..., T], *arguments: Any) -> T:
         """Make a blocking call to the staging area, for at most the deadline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nemo_gym.token_id_capture.staging import (
@@ -127,7 +128,7 @@ def to_captured_sample(
         return assemble(
             row.token_ids,
             spans,
-            [logprob for start, end in spans for logprob in row.logprobs[start:end]],
+            list(chain.from_iterable(row.logprobs[start:end] for start, end in spans)),
             row=scored.row,
             reward=float(scored.answer["reward"]),
             truncated=truncated,

@@ -88,7 +88,7 @@ class FolderStore:
     def change(self, key: str, **fields: Any) -> None:
         self._path(key).write_text(json.dumps(self.read(key) | fields), encoding="utf-8")
 
-    def keys(self) -> set[str]:
+    def staged(self) -> set[str]:
         return {path.name.replace("~", "/") for path in self._folder.iterdir()}
 
     def _path(self, key: str) -> Path:

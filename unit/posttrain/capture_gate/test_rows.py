@@ -115,11 +115,11 @@ def test_retired_rows_leave_nothing_and_placeholders_their_ledger(bench: Any, ro
     (lost,) = bench.run(row, [bad])
     assert lost.cause == "worker_response_missing_commit_coordinates"
     keys = {*kept.staging_keys, *lost.staging_keys}
-    assert keys <= bench.store.keys()
+    assert keys <= bench.store.staged()
     finalizer = bench.finalizer()
     assert finalizer.staging_keys(bad) == lost.staging_keys
     asyncio.run(finalizer.retire(sorted(keys), [good]))
-    assert not keys & bench.store.keys()
+    assert not keys & bench.store.staged()
     names = {path.name for path in bench.gate.folder.iterdir()}
     assert not {name for name in names if name.startswith(good)}
     assert f"{bad}.lineage.jsonl" in names
