@@ -21,6 +21,7 @@ from posttrain.dataplane import DataPlane, MemoryPlane
 from posttrain.dataset import Prompts
 from posttrain.metrics.table import find
 from posttrain.stages import Stages
+from unit.posttrain.controller.agent import Gym, serving
 from unit.posttrain.controller.peers import Generation, Policy, Source, Weights
 
 if TYPE_CHECKING:
@@ -153,3 +154,9 @@ def queue() -> Iterator[DataPlane]:
         yield plane
         plane.close()
         ray.shutdown()
+
+
+@pytest.fixture
+def gym() -> Iterator[Gym]:
+    with serving() as served:
+        yield served

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from dataclasses import dataclass
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 
 from posttrain.checkpoint.keeper import Checkpoints
 from posttrain.checkpoint.resume import Start
@@ -20,23 +16,22 @@ from posttrain.controller.single import SingleController
 from posttrain.controller.source import AnswerReader, GymSource
 from posttrain.controller.synchronous import Controller
 from posttrain.controller.watchdog import Watchdog
-from posttrain.data import Row
 from posttrain.dataplane import MemoryPlane
 from posttrain.dataset import Prompts
 from posttrain.metrics.writer import MetricsWriter
 from posttrain.rollout.collect import Agent
 from posttrain.stages import Stages
+from unit.posttrain.controller.agent import rows
 from unit.posttrain.controller.conftest import RECIPE, make_recipe
-from unit.posttrain.controller.peers import Generation, Policy, Weights, completion
+from unit.posttrain.controller.peers import Generation, Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from typing import TextIO
 
     from posttrain.dataplane import DataPlane
+    from unit.posttrain.controller.agent import Gym
 
-ROWS = 5
 # Metrics that differ by their nature, or that only the single controller has.
 OWN = ("timing/", "controller/", "dataplane/")
 SHARED = (
@@ -48,65 +43,6 @@ SHARED = (
     "rollouts.concurrency=6",
     "advantages.kind=grpo",
 )
-
-
-@dataclass
-class Gym:
-    """An agent over HTTP whose answer is a function of the request and the weights."""
-
-    weights: Weights
-    url: str = ""
-    requests: int = 0
-
-    async def answer(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        self.requests += 1
-        extra = json.loads(body["responses_create_params"]["metadata"]["extra_body"])
-        ids, logprobs = completion(str(extra["seed"]), self.weights.served, 6)
-        item = {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": f"{ids}"}],
-            "prompt_token_ids": [9, body["_ng_task_index"]],
-            "generation_token_ids": ids,
-            "generation_log_probs": logprobs,
-        }
-        # The order in which answers come is not that of the requests.
-        await asyncio.sleep(0.001 * (ids[0] % 5))
-        response = {"status": "completed", "output": [item]}
-        return web.json_response({"reward": float(ids[0] % 2), "response": response})
-
-
-@pytest.fixture
-def gym() -> Iterator[Gym]:
-    served = Gym(Weights())
-    loop = asyncio.new_event_loop()
-
-    async def start() -> web.AppRunner:
-        application = web.Application()
-        application.router.add_post("/run", served.answer)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        return runner
-
-    runner = loop.run_until_complete(start())
-    thread = Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    yield served
-    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-    loop.close()
-
-
-def rows() -> list[Row]:
-    agent = {"name": "math_simple_agent"}
-    params = {"input": [{"role": "user", "content": "?"}]}
-    raw = {"agent_ref": agent, "responses_create_params": params}
-    return [Row(index, raw) for index in range(ROWS)]
 
 
 def peers(gym: Gym) -> tuple[Any, ...]:

@@ -267,3 +267,19 @@ def test_placeholders_are_counted_and_have_no_reward(make_run: Callable[..., Run
     rewards = [sample["reward"] for sample in samples]
     assert line["train/reward/mean"] == sum(rewards) / 4
     assert line["controller/dropped_prompts"] == 0
+
+
+def test_a_prompt_that_fails_for_reasons_of_data_is_not_tried_again(
+    make_run: Callable[..., Run],
+) -> None:
+    run = make_run(
+        "data.prompts_per_step=1",
+        "controller.budgets.data=2",
+        fate=lambda group, _rollout: Fate(ends="ok" if group.prompt.number == 2 else "data"),
+    )
+    asyncio.run(run.take_steps())
+    names = [group.group for group in run.source.reserved]
+    assert names == ["p000000-0", "p000001-0", "p000002-0"]
+    (line,) = run.record.metrics
+    assert line["controller/dropped_prompts"] == line["controller/retries_data"] == 2
+    assert line["controller/retries_infrastructure"] == line["controller/dropped_stale"] == 0
