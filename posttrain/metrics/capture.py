@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posttrain.metrics.metric import SECONDS, Metric
+from posttrain.metrics.metric import SECONDS, TEXT, Metric
 
 _LATENCY = "the scored answer's arrival to its verified row"
 
@@ -51,4 +51,22 @@ CAPTURE: tuple[Metric, ...] = (
         f"time from {_LATENCY} that 99 % of the rows do not exceed",
     ),
     Metric("capture/seal_to_row_seconds/max", SECONDS, f"longest time from {_LATENCY}"),
+    Metric(
+        "agreement/rows",
+        "count",
+        "rollouts of the step that two runs are compared by, of which"
+        " one captures tokens (`posttrain.capture.agreement`)",
+    ),
+    Metric(
+        "agreement/differences",
+        "count",
+        "parts of rollouts that are not equal in both: tokens, insertions, rewards, versions",
+    ),
+    Metric("agreement/differing", TEXT, "names of those parts"),
+    Metric(
+        "agreement/logprob_difference",
+        "nats",
+        "largest distance of a token's log-probabilities, where the tokens are equal",
+        "NaN where none are",
+    ),
 )
