@@ -53,6 +53,12 @@ def functional_gym_training_split(session: nox.Session) -> None:
 
 
 @nox.session
+def functional_single_controller(session: nox.Session) -> None:
+    """Five steps of the single controller over TransferQueue: flag off, and with token capture."""
+    exacthead(session, "functional", "single_controller")
+
+
+@nox.session
 def functional_verifier_acceptance(session: nox.Session) -> None:
     """Gym's verifiers alone: every answer gets the verdict that is expected of it."""
     exacthead(session, "functional", "verifier_acceptance")

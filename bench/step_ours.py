@@ -22,12 +22,8 @@ from typing import TYPE_CHECKING
 from bench import step_work as work
 from bench.step_stack import START_S, Pythons, Stack, make_recipe, stack
 from bench.step_turns import Answers, timed
-from posttrain.checkpoint.keeper import Checkpoints
-from posttrain.checkpoint.resume import Start
-from posttrain.checkpoint.store import CheckpointStore
-from posttrain.controller import Controller
+from posttrain.controller.learner import Learner
 from posttrain.data import Row
-from posttrain.dataset import Prompts
 from posttrain.environment.configure import AGENT, HOST, global_config
 from posttrain.environment.servers import GymServers
 from posttrain.generation.settings import Sampling
@@ -47,7 +43,7 @@ class Ours:
     """Steps of the stack's controller, on either kind of rollouts."""
 
     def __init__(
-        self, size: work.Size, running: Stack, agent: Agent, writer: MetricsWriter, folder: Path
+        self, size: work.Size, running: Stack, agent: Agent, writer: MetricsWriter
     ) -> None:
         self.size = size
         self.tokens = 0
@@ -63,16 +59,7 @@ class Ours:
         self._sampling = Sampling(
             temperature=work.TEMPERATURE, max_tokens=size.new_tokens, ignore_eos=True
         )
-        self._controller = Controller(
-            recipe=running.recipe,
-            policy=running.policy,
-            generation=running.generation,
-            agent=agent,
-            prompts=Prompts(self._rows),
-            validation_rows=(),
-            stages=running.stages,
-            checkpoints=Checkpoints(CheckpointStore(folder / "checkpoints"), Start()),
-        )
+        self._learner = Learner(running.recipe, running.policy, running.generation, running.stages)
 
     def in_process(self) -> list[Sample]:
         """Rollouts by the engines' own call, rewarded here."""
@@ -99,22 +86,22 @@ class Ours:
 
     def step(self, rollouts: Callable[[], list[Sample]]) -> None:
         """A whole step, its metrics written, as the controller's own loop takes it."""
-        controller = self._controller
-        limits = controller.recipe.timeouts
-        with controller.stages.stage("step", START_S):
-            with controller.stages.stage("generation", limits.generate_s):
+        learner = self._learner
+        limits = learner.recipe.timeouts
+        with learner.stages.stage("step", START_S):
+            with learner.stages.stage("generation", limits.generate_s):
                 samples = [replace(each, weight_version=self._version) for each in rollouts()]
-            metrics = controller.train(samples)
+            metrics = learner.train(samples)
             self._version += 1
-            with controller.stages.stage("refit", limits.refit_s):
-                metrics |= controller.refit(self._version)
-        self._writer.write(self._version, metrics | controller.stages.take_timings())
+            with learner.stages.stage("refit", limits.refit_s):
+                metrics |= learner.refit(self._version)
+        self._writer.write(self._version, metrics | learner.stages.take_timings())
         self.tokens = sum(len(sample.completion_ids) for sample in samples)
         self.loss = float(metrics["train/loss"])
 
     def weights(self) -> str:
         """Digest of the policy's weights."""
-        return self._controller.policy.checksum()
+        return self._learner.policy.checksum()
 
     def rows(self) -> dict[str, Callable[[], object]]:
         """What each row's steps do."""
@@ -165,7 +152,7 @@ def main() -> None:
             with GymServers(options.gym, config, folder / "gym", START_S) as gym:
                 gym.wait_ready()
                 agent = Agent(gym.agent_url, concurrency=recipe.rollouts.concurrency)
-                ours = Ours(options.size, running, agent, writer, folder)
+                ours = Ours(options.size, running, agent, writer)
                 answers.say(
                     threads="1 engine thread, 2 ranks of 1",
                     gym=collector_config(config, gym.ports),

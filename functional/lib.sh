@@ -6,11 +6,17 @@ set -euo pipefail
 : "${EXACTHEAD_ITEM_FOLDER:?start this job with nox -s functional_<job>}"
 
 # train RECIPE [KEY=VALUE ...]: one training run in the leg's own workers, into the item's folder.
-# Ray's folder lies where the harness takes its logs from when the leg is red.
-train() {
-    local recipe=$1
-    shift
-    "$EXACTHEAD_PYTHON_POLICY" -m posttrain.train "$recipe" \
+train() { train_with posttrain.train "$@"; }
+
+# single_controller RECIPE [KEY=VALUE ...]: the same by the single controller.
+single_controller() { train_with posttrain.single_controller "$@"; }
+
+# train_with MODULE RECIPE [KEY=VALUE ...]: Ray's folder lies where the harness takes its logs from
+# when the leg is red.
+train_with() {
+    local module=$1 recipe=$2
+    shift 2
+    "$EXACTHEAD_PYTHON_POLICY" -m "$module" "$recipe" \
         "run.dir=$EXACTHEAD_ITEM_FOLDER" \
         "run.seed=$EXACTHEAD_SEED" \
         "cluster.temp_dir=$RAY_TMPDIR/ray" \

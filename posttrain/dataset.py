@@ -98,13 +98,24 @@ class Prompts:
             )
 
     def take(self) -> list[Row]:
-        """The next batch, and one step further."""
+        """The next batch, and one step further.
+
+        Raises:
+            RecipeError: another pass would have to begin than may. `check_steps` tells before, of
+                a run that drops no prompt.
+        """
         epoch, taken, late = self.position.epoch, self.position.taken, self.position.late
         batch = self._order(epoch, late)[taken : taken + self.per_step]
         taken += len(batch)
         if len(batch) < self.per_step:
             late, taken = tuple(batch), self.per_step - len(batch)
             batch = batch + self._order(epoch := epoch + 1, late)[:taken]
+        if self._epochs is not None and epoch >= self._epochs:
+            raise RecipeError(
+                f"prompts of {self._epochs} passes over {len(self.rows)} rows (data.epochs)",
+                "all of them taken; those that were dropped are not in any step",
+                "find out why prompts were dropped, or give more data.epochs",
+            )
         if taken == len(self.rows):
             epoch, taken, late = epoch + 1, 0, ()
         self.position = Position(epoch, taken, late)

@@ -7,11 +7,12 @@ deadline and the error is raised when it ends, so a stage of the main thread has
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,7 +20,7 @@ from posttrain.errors import StackError, WorkerError
 from posttrain.metrics.table import find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 # An interval of zero would disarm the alarm; a deadline that has passed rings at once.
 _AT_ONCE_S = 1e-6
@@ -72,15 +73,34 @@ class Stages:
             WorkerError: when the block is still at work at its deadline.
             StackError: when ``timing/<name>`` is not a declared metric.
         """
+        watch = self._alarm if _in_main_thread() else self._watcher
+        with self._timed(name, deadline_s) as stage, watch(stage):
+            yield
+
+    @asynccontextmanager
+    async def awaited(self, name: str, deadline_s: float) -> AsyncIterator[None]:
+        """As :meth:`stage`, in a task of an event loop: at its deadline the block is cancelled.
+
+        Others may be at work meanwhile, which an alarm would hit instead.
+        """
+        with self._timed(name, deadline_s) as stage:
+            try:
+                async with asyncio.timeout(deadline_s) as limit:
+                    yield
+            finally:
+                if limit.expired():
+                    self._overrun(stage)
+
+    @contextmanager
+    def _timed(self, name: str, deadline_s: float) -> Iterator[_Stage]:
+        """Time a stage and say how it went; one that rang raises, whatever came out of it."""
         find(f"timing/{name}")
         stage = _Stage(name, deadline_s, time.monotonic())
         self.say(f"{name}: starts, deadline {deadline_s:g} s")
-        watch = self._alarm if _in_main_thread() else self._watcher
         ending = "failed"
         try:
             try:
-                with watch(stage):
-                    yield
+                yield stage
             except Exception as error:
                 # The alarm's error may come out as another: Cython wraps it in a SystemError.
                 if stage.rung and not isinstance(error, StackError):

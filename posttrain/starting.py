@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from posttrain.config import Recipe
     from posttrain.config.acceptance import AcceptRecipe
     from posttrain.placement import Placement
+    from posttrain.refit.offer import InFlight
 
 
 def engine_settings(recipe: Recipe | AcceptRecipe, model: Path) -> list[EngineSettings]:
@@ -87,7 +88,9 @@ def policy_options(recipe: Recipe, model: Path) -> PolicyOptions:
     )
 
 
-def refit_request(recipe: Recipe, receivers: tuple[str, ...], version: int) -> Request:
+def refit_request(
+    recipe: Recipe, receivers: tuple[str, ...], version: int, in_flight: InFlight = "refuse"
+) -> Request:
     """What the policy is asked to send, and to whom."""
     return Request(
         transport=recipe.refit.transport,
@@ -97,6 +100,7 @@ def refit_request(recipe: Recipe, receivers: tuple[str, ...], version: int) -> R
         buffer_bytes=recipe.refit.buffer_mb << 20,
         # Whoever waits for somebody silent must be able to say so before the stage is cut off.
         patience_s=recipe.timeouts.refit_s / 2,
+        in_flight=in_flight,
     )
 
 

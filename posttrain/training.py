@@ -85,12 +85,14 @@ def score(
     return Scores(own, kl)
 
 
-def update(
+def update(  # noqa: PLR0913 - what a step is made of
     policy: Policy,
     recipe: Recipe,
     samples: Sequence[Sample],
     scores: Scores,
     drawn_from: Distribution,
+    *,
+    groups: Sequence[int] | None = None,
 ) -> Metrics:
     """Leave out the sequences beyond `parity.mask_above` and take one step on the others.
 
@@ -104,6 +106,8 @@ def update(
         samples: all samples of the step.
         scores: of these samples.
         drawn_from: what their completion tokens were drawn from.
+        groups: each sample's group, whose rewards are compared; None where a step has no row
+            twice, so that its row says it.
 
     Returns:
         The step's metrics `train/*`.
@@ -115,7 +119,8 @@ def update(
     masked = _masked(parity, recipe.parity.mask_above, samples)
     kept = [place for place in range(len(samples)) if place not in masked]
     kl = scores.kl or [[]] * len(samples)
-    rollouts = [_rollout(samples[place], kl[place]) for place in kept]
+    of = [sample.row for sample in samples] if groups is None else groups
+    rollouts = [_rollout(samples[place], of[place], kl[place]) for place in kept]
     weights = advantages(recipe.advantages, rollouts)
     chosen = [samples[place] for place in kept]
     old_logprobs = [scores.policy[place] for place in kept]
@@ -147,9 +152,8 @@ def _masked(parity: Parity, limit: float | None, samples: Sequence[Sample]) -> t
     return masked
 
 
-def _rollout(sample: Sample, kl: Sequence[float]) -> Rollout:
-    # Every rollout of a row has the same prompt, and a step takes no row twice.
-    return Rollout(sample.row, sample.reward, len(sample.completion_ids), tuple(kl))
+def _rollout(sample: Sample, group: int, kl: Sequence[float]) -> Rollout:
+    return Rollout(group, sample.reward, len(sample.completion_ids), tuple(kl))
 
 
 def _objective(rollouts: Sequence[Rollout], weights: Sequence[Sequence[float]]) -> Metrics:

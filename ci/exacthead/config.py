@@ -161,10 +161,11 @@ class Coverage(Table):
 
 
 class Leg(Table):
-    """One isolated run of a job: which worker plays which role, and its own environment."""
+    """One isolated run of a job: which worker plays which role, its environment and contract."""
 
     workers: dict[str, str]
     environment: dict[str, str] = Field(default_factory=dict)
+    contract: str | None = None
 
 
 class Job(Resources):
@@ -175,6 +176,10 @@ class Job(Resources):
     level: Level
     timeout_s: float
     legs: dict[str, Leg]
+
+    def contract_of(self, leg: str) -> str:
+        """The leg's own contract, else the job's."""
+        return self.legs[leg].contract or self.contract
 
 
 class Ci(Table):

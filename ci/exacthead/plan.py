@@ -165,7 +165,8 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
         raise HarnessError(
             f"job {job_name!r}", f"no file {job.script}", "restore it or mend the job"
         )
-    load_contract(harness.root / job.contract)  # a broken one must not be found after the run
+    for contract in {job.contract_of(leg) for leg in chosen}:
+        load_contract(harness.root / contract)  # a broken one must not be found after the run
     return tuple(
         Item(
             id=f"{job_name}.{leg}",
@@ -174,7 +175,7 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             workers=job.legs[leg].workers,
             environment=job.legs[leg].environment,
             timeout_s=job.timeout_s,
-            contract=job.contract,
+            contract=job.contract_of(leg),
         )
         for leg in chosen
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from posttrain.config import Recipe
+    from posttrain.config import TrainRecipe
     from posttrain.data import Row
 
 # Keys and sections that do not decide what the weights become. All others do, new ones included.
@@ -30,11 +30,12 @@ FREE = {
     "refit": "how weights travel",
     "timeouts": "patience",
     "checkpoint": "what is kept",
+    "dataplane": "where rows wait",
 }
 TRAIN_ROWS = "rows of data.train"
 
 
-def identity(recipe: Recipe, rows: Sequence[Row]) -> dict[str, Any]:
+def identity(recipe: TrainRecipe, rows: Sequence[Row]) -> dict[str, Any]:
     """What decides the weights, by name, in the types of JSON.
 
     Args:

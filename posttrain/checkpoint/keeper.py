@@ -18,7 +18,7 @@ from posttrain.disk import writing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posttrain.config import Recipe
+    from posttrain.config import TrainRecipe
     from posttrain.data import Row
     from posttrain.dataset import Prompts
     from posttrain.policy.group import PolicyGroup
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STATE = "policy"
 
 
-def plan_checkpoints(recipe: Recipe, rows: Sequence[Row]) -> Checkpoints:
+def plan_checkpoints(recipe: TrainRecipe, rows: Sequence[Row]) -> Checkpoints:
     """Find out where a run begins, before anything is started.
 
     Args:

@@ -8,5 +8,14 @@ makes one of all layers, ``load`` checks it against the ``schema`` through its `
 from posttrain.config.explain import explain, identity
 from posttrain.config.load import Loaded, load_recipe
 from posttrain.config.schema import Recipe
+from posttrain.config.training import SingleRecipe, TrainRecipe
 
-__all__ = ["Loaded", "Recipe", "explain", "identity", "load_recipe"]
+__all__ = [
+    "Loaded",
+    "Recipe",
+    "SingleRecipe",
+    "TrainRecipe",
+    "explain",
+    "identity",
+    "load_recipe",
+]

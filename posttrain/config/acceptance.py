@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from posttrain.config.dataplane import RowsInMemory
 from posttrain.config.keys import IDENTITY, Section
 from posttrain.config.schema import (
     Cluster,
@@ -126,4 +127,5 @@ class AcceptRecipe(Section):
     policy: Weights
     generation: Engines
     rollouts: Rollouts
+    dataplane: RowsInMemory
     timeouts: AcceptTimeouts

@@ -18,8 +18,8 @@ from posttrain.config.files import read_files
 from posttrain.config.inherited import foreign, unbound
 from posttrain.config.keys import Key, Section, known_keys
 from posttrain.config.merge import Item, items, merge
-from posttrain.config.schema import Recipe
 from posttrain.config.text import MISSING, NOTHING, Leaves, format_value, parse_override
+from posttrain.config.training import TrainRecipe
 from posttrain.errors import RecipeError
 from posttrain.nearest import nearest
 
@@ -64,8 +64,10 @@ class Loaded(Generic[S_co]):
     values: tuple[Value, ...]
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = (), entry: str = "train") -> Loaded[Recipe]:
-    """Load the recipe at ``path`` for an entry point.
+def load_recipe(
+    path: Path, overrides: Sequence[str] = (), entry: str = "train"
+) -> Loaded[TrainRecipe]:
+    """Load the recipe at ``path`` for an entry point that reads what ``train`` reads.
 
     Args:
         path: the recipe file.
@@ -75,7 +77,7 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), entry: str = "train")
     Raises:
         RecipeError: naming what was asked, what was found with ``file:line``, and what to do.
     """
-    return load_schema(Recipe, path, overrides, entry)
+    return load_schema(TrainRecipe, path, overrides, entry)
 
 
 def load_schema(

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from posttrain.config.checkpoint import Checkpoint
 from posttrain.config.keys import IDENTITY, Section
 from posttrain.config.objective import Advantages, Parity
 from posttrain.config.problem import wrong
@@ -204,8 +203,9 @@ class Rollouts(Section):
 class Environment(Section):
     """Where rollouts happen and who verifies them."""
 
-    agent: Literal["math_simple_agent"] = Field(
-        description="NeMo Gym agent that rollouts are sent to; every row must be meant for it"
+    agent: Literal["math_simple_agent", "conversation_agent"] = Field(
+        description="NeMo Gym agent that rollouts are sent to; every row must be meant for it;"
+        " `conversation_agent`: of several turns, for `single_controller` only"
     )
 
 
@@ -223,7 +223,7 @@ class Timeouts(Section):
 
 
 class Recipe(Section):
-    """A whole recipe. Relative paths are taken from the driver's current folder."""
+    """What every recipe that trains says. Relative paths are taken from the driver's folder."""
 
     run: Run
     cluster: Cluster
@@ -237,7 +237,6 @@ class Recipe(Section):
     refit: Refit
     rollouts: Rollouts
     environment: Environment
-    checkpoint: Checkpoint
     timeouts: Timeouts
 
     @model_validator(mode="after")

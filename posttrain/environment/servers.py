@@ -64,6 +64,8 @@ class GymServers:
         self._run_dir = run_dir
         self._deadline_s = deadline_s
         self._asked_ports = dict(ports or {})
+        self._starts = 0
+        self._restarting = False
         self._started_at = 0.0
         self._child: Child | None = None
         self.ports: dict[str, int] = {}
@@ -82,6 +84,12 @@ class GymServers:
         """The process that serves, also its process group."""
         return self._running().pid
 
+    @property
+    def resident_mb(self) -> float:
+        """Memory of the process that is in RAM, in MiB."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGESIZE") / (1 << 20)
+
     def start(self) -> None:
         """Bind the ports and start the process; does not wait for it.
 
@@ -99,12 +107,13 @@ class GymServers:
             (self._run_dir / "gym-config.json").write_text(configuration + "\n", encoding="utf-8")
             arguments = [f"{name}={bound.fileno()}" for name, bound in sockets.items()]
             self._started_at = time.monotonic()
+            self._starts += 1
             try:
                 self._child = Child(
                     [str(self._python), "-P", "-m", "posttrain.environment.serve", *arguments],
                     environment=self._environment(configuration),
                     folder=self._run_dir,
-                    log=self._run_dir / "gym-servers.log",
+                    log=self._run_dir / self._log,
                     descriptors=[bound.fileno() for bound in sockets.values()],
                 )
             except OSError as error:
@@ -113,6 +122,24 @@ class GymServers:
                     str(error),
                     "give the gym worker's interpreter; `nox -s workers` builds it",
                 ) from error
+
+    def restart(self) -> None:
+        """End the process and start another one on the same ports; does not wait for it.
+
+        What the servers keep in memory is gone, what they keep in files is not. Each process has a
+        log of its own. Whoever checks meanwhile, in another thread, finds nothing wrong.
+
+        Raises:
+            WorkerError: as :meth:`start`.
+        """
+        self._restarting = True
+        try:
+            self.stop()
+            self._asked_ports = dict(self.ports)
+            self._child = None
+            self.start()
+        finally:
+            self._restarting = False
 
     def wait_ready(self) -> None:
         """Wait until each server answers its readiness route.
@@ -137,6 +164,8 @@ class GymServers:
         Raises:
             WorkerError: with how it ended and the last lines of its log.
         """
+        if self._restarting:
+            return
         child = self._running()
         death = child.death()
         if death is not None:
@@ -166,6 +195,10 @@ class GymServers:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    @property
+    def _log(self) -> str:
+        return "gym-servers.log" if self._starts == 1 else f"gym-servers-{self._starts}.log"
 
     def _running(self) -> Child:
         if self._child is None:
@@ -199,6 +232,7 @@ class GymServers:
         return bound
 
     def _environment(self, configuration: str) -> dict[str, str]:
+        """The whole environment of the process."""
         kept = {name: text for name, text in os.environ.items() if not name.startswith(_DROPPED)}
         return kept | {
             "NEMO_GYM_CONFIG_DICT": configuration,

@@ -22,6 +22,7 @@ from vllm.v1.engine.core_client import AsyncMPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from posttrain.generation.queues import Queues
+from posttrain.generation.stamp import Stamps, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +86,7 @@ class InProcessCore(AsyncMPClient):
         self.resources = Liveness()
         self.engine_ranks_managed = [0]
         self.cause: BaseException | None = None
+        self._stamps = Stamps()
         self._loop = asyncio.get_running_loop()
         self._outputs: asyncio.Queue[EngineCoreOutputs | None] = asyncio.Queue()
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
@@ -204,11 +206,28 @@ class InProcessCore(AsyncMPClient):
 
     async def add_request_async(self, request: EngineCoreRequest) -> None:
         """Queue a request; returns when the scheduler has it."""
+        stamp = wanted()
 
         def add(core: EngineCore) -> None:
             core.add_request(*core.preprocess_add_request(request))
+            if stamp is not None:
+                version = int(core.get_weight_version())
+                self._stamps.admitted(request.request_id, stamp, request.prompt_token_ids, version)
 
         await self.call(add)
+
+    async def set_weight_version_async(self, weight_version: str) -> None:
+        """Say which weights every step from now on is taken with."""
+
+        def change(core: EngineCore) -> None:
+            core.set_weight_version(weight_version)
+            self._stamps.changed(core.scheduler.requests, int(weight_version))
+
+        await self.call(change)
+
+    def weight_version(self) -> int:
+        """The version that was set last, without waiting for the engine's thread."""
+        return self._stamps.version
 
     async def abort_requests_async(self, request_ids: list[str]) -> None:
         """Take requests out of the scheduler; nothing to do once the engine is dead."""

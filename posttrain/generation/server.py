@@ -15,7 +15,9 @@ from posttrain.ports import HOST
 if TYPE_CHECKING:
     import socket
     from argparse import Namespace
+    from collections.abc import Callable
 
+    from starlette.datastructures import State
     from vllm.v1.engine.async_llm import AsyncLLM
 
 # Seconds that requests in flight have when the server ends; then they are cancelled.
@@ -32,10 +34,18 @@ class Server:
         engine: the engine that answers.
         args: vLLM's server arguments.
         sock: a bound socket; the server owns it from now on.
+        prepare: is given vLLM's services before the first request is accepted.
     """
 
-    def __init__(self, engine: AsyncLLM, args: Namespace, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        engine: AsyncLLM,
+        args: Namespace,
+        sock: socket.socket,
+        prepare: Callable[[State], None] | None = None,
+    ) -> None:
         self._engine = engine
+        self._prepare = prepare
         self._args = args
         self._sock = sock
         self._server: uvicorn.Server | None = None
@@ -51,6 +61,8 @@ class Server:
         tasks = await self._engine.get_supported_tasks()
         app = build_app(self._args, tasks, self._engine.model_config)
         await init_app_state(self._engine, app.state, self._args, tasks)
+        if self._prepare is not None:
+            self._prepare(app.state)
         config = uvicorn.Config(
             app,
             log_level=self._args.uvicorn_log_level,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from posttrain.sampling import Shaping
+
+if TYPE_CHECKING:
+    from posttrain.capture.settings import CaptureSettings
 
 # Variables that must be set before vLLM or torch is imported in an engine's process.
 ENVIRONMENT = {
@@ -48,6 +51,8 @@ class EngineSettings:
             process are slower than one thread alone.
         sleep_mode: let the engine hand its accelerator memory over (``sleep``); not on a CPU.
         port: of the HTTP server on 127.0.0.1; 0 takes a free one.
+        capture: where the tokens of requests that ask for it are staged; None: nowhere, and
+            nothing of capture is imported.
     """
 
     model: str
@@ -62,6 +67,7 @@ class EngineSettings:
     threads: int = 1
     sleep_mode: bool = False
     port: int = 0
+    capture: CaptureSettings | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from posttrain.refit.acknowledgement import Acknowledgement
 from posttrain.refit.offer import engine_receivers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vllm.v1.engine.async_llm import AsyncLLM
 
     from posttrain.generation.core import InProcessCore
@@ -20,9 +22,15 @@ if TYPE_CHECKING:
 
 
 async def update_weights(
-    engine: AsyncLLM, core: InProcessCore, worker: str, offer: Offer
+    engine: AsyncLLM,
+    core: InProcessCore,
+    worker: str,
+    offer: Offer,
+    stamp: Callable[[int], None],
 ) -> Acknowledgement:
     """Serve offered weights from now on, and prove it: see ``GenerationWorker.load_weights``.
+
+    ``stamp`` is called with their version before any request is scheduled with them.
 
     Raises:
         RefitError: before anything was loaded, or after the engine was ended.
@@ -43,13 +51,17 @@ async def update_weights(
     if problems:
         todo = "offer exactly the checkpoint's tensors; the former weights are still served"
         raise RefitError(asked, "; ".join(problems), todo)
-    if waiting := engine.get_num_unfinished_requests():
-        raise RefitError(asked, f"{waiting} requests in flight", "wait for them before a refit")
-    # "keep": requests that arrive from now on wait, and see the new weights only.
+    waiting = engine.get_num_unfinished_requests()
+    if waiting and offer.request.in_flight == "refuse":
+        todo = 'wait for them before a refit, or have it in_flight="continue"'
+        raise RefitError(asked, f"{waiting} requests in flight", todo)
+    # "keep": requests that arrive from now on wait, and see the new weights only. Those that are
+    # at work keep the tokens that they have.
     await core.pause_scheduler_async("keep", clear_cache=False)
     try:
         live = await _load(core, asked, offer, range(first, first + ranks))
         await core.set_weight_version_async(str(version))
+        stamp(version)
     except _NothingLoadedError:
         await core.resume_scheduler_async()
         raise
@@ -85,7 +97,10 @@ async def _load(core: InProcessCore, asked: str, offer: Offer, receivers: range)
             raise RefitError(asked, "; ".join(failures), todo)
         todo = "nothing was loaded, the former weights are still served"
         raise _NothingLoadedError(asked, "; ".join(failures), todo)
-    forgotten: bool = await core.reset_prefix_cache_async()
+    # Those at work lose their blocks too: what the former weights computed for their tokens is
+    # computed again before they get another one.
+    running = offer.request.in_flight == "continue"
+    forgotten: bool = await core.reset_prefix_cache_async(reset_running_requests=running)
     answers = await core.collective_rpc_async("refit_readback")
     live = of_all_ranks(asked, answers, Readback, len(receivers))
     failures = unproven(loaded, live)

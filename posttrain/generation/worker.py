@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vllm.v1.engine.async_llm import AsyncLLM
 
+    from posttrain.capture.worker.install import Capture
     from posttrain.generation.core import InProcessCore
     from posttrain.generation.direct import Completion
     from posttrain.generation.server import Server
@@ -49,6 +50,7 @@ class GenerationWorker:
         self._engine: AsyncLLM | None = None
         self._core: InProcessCore | None = None
         self._server: Server | None = None
+        self._capture: Capture | None = None
 
     def start(self, settings: EngineSettings) -> str:
         """Load the model, start the engine and the server.
@@ -61,6 +63,7 @@ class GenerationWorker:
         Raises:
             WorkerError: the port is in use, or the environment lacks a variable.
             ModelError: vLLM can't run this model.
+            StackError: calls are to be captured and cannot be staged.
         """
         wanted = engine_environment(settings.threads)
         wrong = {key: os.environ.get(key) for key in wanted if os.environ.get(key) != wanted[key]}
@@ -79,6 +82,10 @@ class GenerationWorker:
 
     async def _start(self, settings: EngineSettings) -> str:
         drop_expected_warnings()
+        if settings.capture is not None:
+            from posttrain.capture.worker.install import Capture
+
+            self._capture = await asyncio.to_thread(Capture, settings.capture)
         sock = bind(settings.port)
         try:
             # Imported here, in the process that needs vLLM and with its environment set.
@@ -91,7 +98,8 @@ class GenerationWorker:
             sock.close()
             raise
         await self._core.set_weight_version_async(str(FIRST_VERSION))
-        self._server = Server(self._engine, args, sock)
+        prepare = self._capture.install if self._capture else None
+        self._server = Server(self._engine, args, sock, prepare)
         await self._server.start()
         self._server.stamp(FIRST_VERSION)
         return self._server.base_url
@@ -132,13 +140,17 @@ class GenerationWorker:
         and the live weights are read back. When anything fails after loading began, the engine is
         ended: a half-updated engine is never served, its server answers with an error.
 
+        With ``in_flight="continue"`` in the offer's request, requests that the engine is at work
+        on keep the tokens that they have, and get the others from the new weights: what the former
+        ones computed for them is forgotten too, and computed again.
+
         Args:
             offer: what the policy sends while this call lasts.
 
         Raises:
-            RefitError: requests are in flight, the version is not newer, the manifest differs
-                (each tensor is named), the sender does not send, or the live weights are not
-                those that were offered.
+            RefitError: requests are in flight and may not continue, the version is not newer, the
+                manifest differs (each tensor is named), the sender does not send, or the live
+                weights are not those that were offered.
             WorkerError: the engine is dead, or did not answer in time.
         """
 
@@ -146,10 +158,9 @@ class GenerationWorker:
             from posttrain.generation.update import update_weights
 
             engine, core = self._running()
-            ack = await update_weights(engine, core, self.name, offer)
-            if self._server is not None:
-                self._server.stamp(ack.weight_version)
-            return ack
+            if self._server is None:
+                raise self._dead("it has no server")
+            return await update_weights(engine, core, self.name, offer, self._server.stamp)
 
         return self._wait(refit(), self.deadline_s, "load_weights")
 
@@ -249,7 +260,9 @@ class GenerationWorker:
                 handler.cancel()
                 await asyncio.gather(handler, return_exceptions=True)
             await asyncio.to_thread(self._engine.shutdown)
-        self._engine = self._core = self._server = None
+        if self._capture is not None:
+            await asyncio.to_thread(self._capture.close)
+        self._engine = self._core = self._server = self._capture = None
 
     def _running(self) -> tuple[AsyncLLM, InProcessCore]:
         if self._engine is None or self._core is None:

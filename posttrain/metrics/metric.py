@@ -14,7 +14,8 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: its name; ``<n>`` stands for a number from 0, ``<verifier>`` for a verifier's name.
+        name: its name; ``<n>`` stands for a number from 0, ``<verifier>`` for a verifier's name,
+            ``<cause>`` for a cause's.
         unit: ``text`` marks a metric that is no number.
         meaning: what it says.
         formula: how it is computed; empty where the meaning says it all.
@@ -28,7 +29,7 @@ class Metric:
     def matches(self, name: str) -> bool:
         """Whether ``name`` is this metric."""
         pattern = re.escape(self.name).replace("<n>", "(0|[1-9][0-9]*)")
-        pattern = pattern.replace("<verifier>", "[a-z0-9_]+")
+        pattern = pattern.replace("<verifier>", "[a-z0-9_]+").replace("<cause>", "[a-z0-9_]+")
         return re.fullmatch(pattern, name) is not None
 
 

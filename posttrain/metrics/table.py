@@ -9,6 +9,8 @@ from functools import cache
 
 from posttrain.errors import StackError
 from posttrain.metrics.acceptance import ACCEPTANCE
+from posttrain.metrics.capture import CAPTURE
+from posttrain.metrics.controlling import CONTROLLER
 from posttrain.metrics.metric import SECONDS, TEXT, Metric, three
 from posttrain.nearest import nearest
 
@@ -21,9 +23,10 @@ number that is not finite stands there as `NaN`, `Infinity` or `-Infinity`, so t
 it. The numbers are in TensorBoard's event files under `tensorboard/` too; texts are in the JSON
 lines only.
 
-`<n>` is the number of a generation worker, from 0, `<verifier>` the name of a verifier. Starting is
-timed in the first step's line. `rollout/` and `verifier/` are what `posttrain.accept` and
-`posttrain.verify` write, whose steps are rounds and which write no events (docs/jobs.md).
+`<n>` is the number of a generation worker, from 0, `<verifier>` the name of a verifier, `<cause>`
+one of docs/capture.md. Starting is timed in the first step's line. `rollout/` and `verifier/` are
+what `posttrain.accept` and `posttrain.verify` write, whose steps are rounds and which write no
+events (docs/jobs.md).
 
 | name | unit | meaning | formula |
 |---|---|---|---|
@@ -176,6 +179,8 @@ METRICS: tuple[Metric, ...] = (
         "count(reward = 1) / rows",
     ),
     *ACCEPTANCE,
+    *CONTROLLER,
+    *CAPTURE,
     *(Metric(f"timing/{stage}", SECONDS, meaning) for stage, meaning in STAGES.items()),
 )
 

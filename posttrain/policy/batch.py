@@ -40,7 +40,7 @@ def passes(mine: range, count: int, ranks: int, size: int) -> list[range]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences of prompt and completion, padded on the right.
+    """Sequences of prompt and completion tokens, padded on the right.
 
     Attributes:
         input_ids: token ids, shape (sequences, tokens), at least (1, 2).
@@ -103,21 +103,23 @@ def make_batch(
 
     Attention is causal and padding is on the right, so the model needs no attention mask. A
     completion that was truncated has no end-of-sequence token, and none is invented: its tokens
-    count like any other's, and nothing after them does.
+    count like any other's, and nothing after them does. Prompt tokens between turns are in the
+    sequence, since later turns were conditioned on them, and out of the mask.
 
     Args:
         samples: what to lay out.
         device: of the tensors.
         drawn_from: one a sample; None: the model's own distribution for all.
     """
-    sequences = [sample.prompt_ids + sample.completion_ids for sample in samples]
+    sequences = [sample.token_ids for sample in samples]
     width = max((len(sequence) for sequence in sequences), default=2)
     shape = (max(len(sequences), 1), width)
     input_ids = torch.full(shape, PADDING_ID, dtype=torch.long)
     mask = torch.zeros(shape, dtype=torch.bool)
     for index, (sample, sequence) in enumerate(zip(samples, sequences, strict=True)):
         input_ids[index, : len(sequence)] = torch.tensor(sequence)
-        mask[index, len(sample.prompt_ids) : len(sequence)] = True
+        for start, end in sample.spans:
+            mask[index, start:end] = True
     return Batch(
         input_ids=input_ids.to(device),
         targets=input_ids[:, 1:].to(device),

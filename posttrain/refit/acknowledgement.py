@@ -94,21 +94,26 @@ def check_acknowledgements(
 
 
 def check_sampled_with(
-    served: Mapping[str, Served], checksum: str, versions: Sequence[int | None]
+    served: Mapping[str, Served],
+    checksum: str,
+    versions: Sequence[int | None],
+    staleness: int = 0,
 ) -> int:
     """Accept a batch for training only when every worker sampled it with the policy's weights.
 
     A sample states the version that its worker had before it was generated. No version is given
     twice, and none is served again once another was: a worker that still has it has had no other
-    in between.
+    in between. Samples of weights that the policy had ``staleness`` steps ago at most are accepted
+    where the caller says so.
 
     Args:
         served: what each worker serves now, after the samples, by its name.
         checksum: of the policy's weights.
-        versions: of the weights that generated each sample.
+        versions: of the weights that generated each sample; the oldest of them, where it was more.
+        staleness: how many versions a sample may be behind those that are served.
 
     Returns:
-        The one version.
+        The one version that is served.
 
     Raises:
         RefitError: naming every worker that serves other weights, every version that a sample
@@ -120,7 +125,9 @@ def check_sampled_with(
         if each.checksum != checksum
     ]
     now = {each.version for each in served.values()}
-    stale = Counter(version for version in versions if version not in now or len(now) > 1)
+    newest = min(now, default=0)
+    good = range(newest - staleness, newest + 1)
+    stale = Counter(version for version in versions if version not in good or len(now) > 1)
     wrong += [
         f"{count} of {len(versions)} samples are of version {version}, the workers serve"
         f" {', '.join(map(str, sorted(now)))}"

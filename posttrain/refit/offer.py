@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from posttrain.checksum import combined, tensor_digest
 from posttrain.errors import RefitError
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from posttrain.refit.transport import Link
 
+# What a refit does about requests that an engine is at work on: refuse to load anything, or hold
+# them, have everything that the former weights computed for them computed again, and go on.
+InFlight = Literal["refuse", "continue"]
 # Bytes of an element of each dtype that weights are served in.
 ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -69,6 +72,7 @@ class Request:
         host: address of rank 0's machine, at which receivers reach it.
         buffer_bytes: most bytes that are handed over at once.
         patience_s: how long either side waits for the other to go on, in seconds.
+        in_flight: what becomes of requests that an engine is at work on.
     """
 
     transport: str
@@ -77,6 +81,7 @@ class Request:
     host: str = "127.0.0.1"
     buffer_bytes: int = 64 << 20
     patience_s: float = 30.0
+    in_flight: InFlight = "refuse"
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,14 @@ from posttrain.rollout.convert import to_sample
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import aiohttp
+
     from posttrain.data import Row
     from posttrain.sample import Sample
 
 T = TypeVar("T")
-_WATCH_S = 0.2
+# How often a process that died is looked for.
+WATCH_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,7 @@ def collect_as(
     if samples_per_row < 1:
         msg = f"{samples_per_row} samples per row"
         raise ValueError(msg)
-    check_agent(rows, agent.name)
-    return asyncio.run(_collect(read, agent, rows, samples_per_row, seed))
+    return asyncio.run(collect_async(read, agent, rows, samples_per_row, seed))
 
 
 def rollout_seed(seed: str, row: int, rollout: int) -> int:
@@ -103,26 +105,44 @@ def rollout_seed(seed: str, row: int, rollout: int) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-async def _collect(
+async def ask(
+    client: aiohttp.ClientSession, agent: Agent, row: int, body: dict[str, Any]
+) -> dict[str, Any]:
+    """Have the agent roll out what ``request_body`` made, and return the answer.
+
+    Raises:
+        WorkerError: no answer, or none in time.
+    """
+    begun = time.monotonic()
+    answer = await post(
+        client,
+        f"{agent.url}/run",
+        body,
+        asked=f"row {row}: a rollout",
+        deadline_s=agent.deadline_s,
+    )
+    agent.took(time.monotonic() - begun)
+    return answer
+
+
+async def collect_async(
     read: Callable[[int, Mapping[str, Any]], T],
     agent: Agent,
     rows: Sequence[Row],
-    samples_per_row: int,
-    seed: str,
+    samples_per_row: int = 1,
+    seed: str = "",
 ) -> list[T]:
+    """As :func:`collect_as`, on an event loop that runs already."""
+    check_agent(rows, agent.name)
     slots = asyncio.Semaphore(agent.concurrency)
     failed: dict[tuple[int, int], StackError] = {}
 
     async def roll_out(place: int, rollout: int) -> T:
         async with slots:
             try:
-                body = _body(rows[place], rollout, seed)
-                asked = f"row {rows[place].index}: a rollout"
-                url, deadline_s = f"{agent.url}/run", agent.deadline_s
-                begun = time.monotonic()
-                answer = await post(client, url, body, asked=asked, deadline_s=deadline_s)
-                agent.took(time.monotonic() - begun)
-                return read(rows[place].index, answer)
+                row = rows[place]
+                answer = await ask(client, agent, row.index, request_body(row, rollout, seed))
+                return read(row.index, answer)
             except StackError as error:
                 failed[place, rollout] = error
                 raise
@@ -130,7 +150,7 @@ async def _collect(
     async def keep_watch() -> None:
         while True:
             agent.watch()
-            await asyncio.sleep(_WATCH_S)
+            await asyncio.sleep(WATCH_S)
 
     async with session() as client:
         try:
@@ -147,7 +167,7 @@ async def _collect(
             if failed:
                 # A process that died explains its broken calls better than they do; it takes the
                 # system a moment to tell.
-                await asyncio.sleep(_WATCH_S)
+                await asyncio.sleep(WATCH_S)
                 agent.watch()
             error = failed[min(failed)] if failed else _first(errors)
             if isinstance(error, LateError):
@@ -156,8 +176,12 @@ async def _collect(
     return samples
 
 
-def _body(row: Row, rollout: int, seed: str) -> dict[str, Any]:
-    """What ``/run`` is sent: the row, its place, and a seed by Gym's way to the engine."""
+def request_body(row: Row, rollout: int, seed: str) -> dict[str, Any]:
+    """What ``/run`` is sent: the row, its place, and a seed by Gym's way to the engine.
+
+    Raises:
+        DataError: the row's own additions to the request are no JSON object.
+    """
     params = row.raw["responses_create_params"]
     metadata = params.get("metadata") or {}
     extra = _extra_body(row, metadata)

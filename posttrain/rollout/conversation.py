@@ -7,7 +7,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from posttrain.rollout.convert import measured_response
-from posttrain.rollout.turn import Turn, carriers, output_items, read_turn, refuse, was_truncated
+from posttrain.rollout.turn import (
+    Turn,
+    carriers,
+    output_items,
+    read_turn,
+    refuse,
+    text,
+    was_truncated,
+)
+from posttrain.sample import Sample, assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,6 +86,29 @@ def to_conversation(row: int, answer: Mapping[str, Any]) -> Conversation:
         turns=tuple(read_turn(row, item) for item in turns),
         reward=float(answer["reward"]),
         truncated=was_truncated(row, response),
+    )
+
+
+def to_turns_sample(row: int, answer: Mapping[str, Any]) -> Sample:
+    """As :func:`posttrain.rollout.convert.to_sample`, of any number of turns.
+
+    Raises:
+        WorkerError: as :func:`to_conversation`; or a turn does not continue the turn before, so
+            that no one sequence is what the model saw.
+    """
+    conversation = to_conversation(row, answer)
+    turns = conversation.turns
+    if found := breaks(turns):
+        refuse(row, str(found[0]))
+    last = turns[-1]
+    return assemble(
+        last.prompt_ids + last.completion_ids,
+        [(len(it.prompt_ids), len(it.prompt_ids) + len(it.completion_ids)) for it in turns],
+        [logprob for turn in turns for logprob in turn.logprobs],
+        row=row,
+        reward=conversation.reward,
+        truncated=conversation.truncated,
+        text=text(output_items(row, measured_response(row, answer))),
     )
 
 

@@ -43,4 +43,4 @@ def test_a_rank_that_hangs_ends_the_run_at_the_deadline_with_the_others_stacks(
     # Its own stacks it cannot write, but everybody else's are there.
     for process in (other, *engines):
         assert "(most recent call first)" in run.stacks_of(process.pid)
-    assert "controller.py" in run.printed()
+    assert "synchronous.py" in run.printed()

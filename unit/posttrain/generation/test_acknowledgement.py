@@ -141,6 +141,14 @@ def test_a_batch_counts_when_every_worker_sampled_it_with_the_policys_weights() 
     assert check_sampled_with(dict.fromkeys(WORKERS, serving()), CHECKSUM, [3, 3, 3]) == 3
 
 
+def test_samples_may_be_behind_by_as_much_as_the_caller_says() -> None:
+    served = dict.fromkeys(WORKERS, serving())
+    assert check_sampled_with(served, CHECKSUM, [3, 1, 2], 2) == 3
+    for versions in ([3, 0], [3, 4], [3, None]):
+        with pytest.raises(RefitError, match=f"1 of 2 samples are of version {versions[1]}"):
+            check_sampled_with(served, CHECKSUM, versions, 2)
+
+
 @pytest.mark.parametrize(
     ("served", "versions", "words"),
     [

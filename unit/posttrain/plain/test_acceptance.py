@@ -46,6 +46,11 @@ def verify_recipe(*overrides: str) -> VerifyRecipe:
     return load_schema(VerifyRecipe, path, [*given, *overrides], "verify").recipe
 
 
+def test_rows_that_stay_in_memory_are_in_no_other_data_plane() -> None:
+    with pytest.raises(RecipeError, match=r"dataplane\.kind: .*honoured by 'single_controller'"):
+        accept_recipe("dataplane.kind=transfer_queue")
+
+
 def test_the_functional_recipes_load() -> None:
     assert accept_recipe().data.rollouts == "fixtures/gym_rollouts.jsonl"
     assert verify_recipe().data.answers == "fixtures/gym_answers.jsonl"
@@ -53,7 +58,10 @@ def test_the_functional_recipes_load() -> None:
 
 @pytest.mark.parametrize(
     ("key", "readers"),
-    [("policy.lr=1e-3", "'train'"), ("generation.workers=2", "'train', 'accept'")],
+    [
+        ("policy.lr=1e-3", "'train', 'single_controller'"),
+        ("generation.workers=2", "'train', 'single_controller', 'accept'"),
+    ],
 )
 def test_a_key_that_verify_would_ignore_names_who_honours_it(key: str, readers: str) -> None:
     with pytest.raises(RecipeError, match=f"'verify' would ignore it; honoured by {readers}"):

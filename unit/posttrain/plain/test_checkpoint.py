@@ -22,7 +22,7 @@ from posttrain.checkpoint.resume import Start, find_start
 from posttrain.checkpoint.store import CheckpointStore
 from posttrain.config import load_recipe
 from posttrain.config.keys import schema_keys
-from posttrain.config.schema import Recipe
+from posttrain.config.training import TrainRecipe
 from posttrain.data import Row
 from posttrain.dataset import Prompts
 from unit.posttrain.plain.checkpoints import IDENTITY, save
@@ -386,7 +386,7 @@ def test_a_run_that_differs_is_refused_with_every_difference(store: CheckpointSt
 
 
 @cache
-def recipe(*overrides: str) -> Recipe:
+def recipe(*overrides: str) -> TrainRecipe:
     given = [f"interpreters.{name}=python" for name in ("policy", "generation", "gym")]
     return load_recipe(GYM_TRAINING, ["run.dir=here", *given, *overrides]).recipe
 
@@ -456,7 +456,7 @@ def test_a_longer_run_may_go_on_if_its_schedule_stays_what_it_was() -> None:
 
 
 def test_what_is_free_is_still_in_the_schema() -> None:
-    keys = list(schema_keys(Recipe))
+    keys = list(schema_keys(TrainRecipe))
     for name in FREE:
         assert any(key == name or key.startswith(f"{name}.") for key in keys), name
 

@@ -25,7 +25,6 @@ from posttrain.config.keys import (
 )
 from posttrain.config.load import load_schema
 from posttrain.config.merge import merge
-from posttrain.config.schema import Recipe
 from posttrain.config.text import (
     MISSING,
     NOTHING,
@@ -36,6 +35,7 @@ from posttrain.config.text import (
     parse_file,
     parse_override,
 )
+from posttrain.config.training import SingleRecipe, TrainRecipe
 from posttrain.errors import RecipeError
 from posttrain.model.revision import content_revision
 
@@ -165,7 +165,7 @@ def test_explain_says_the_origin_of_every_value_and_loads_again(tmp_path: Path) 
     text = explain(loaded)
     _, body = text.split("\n\n")
     values = [line for line in body.splitlines() if not line.endswith(":")]
-    assert len(values) == len(schema_keys(Recipe))
+    assert len(values) == len(schema_keys(TrainRecipe))
     assert all("  # " in line for line in values)
     assert load_recipe(write(tmp_path, main=text)).recipe == loaded.recipe
 
@@ -176,7 +176,7 @@ def test_the_documented_table_of_keys_is_the_schema() -> None:
 
 
 def test_every_key_has_a_meaning() -> None:
-    assert [key.path for key in schema_keys(Recipe).values() if not key.meaning] == []
+    assert [key.path for key in schema_keys(TrainRecipe).values() if not key.meaning] == []
 
 
 def test_printing_the_table_of_keys_needs_no_heavy_library() -> None:
@@ -866,12 +866,12 @@ def test_a_recipe_is_frozen(tmp_path: Path) -> None:
 def test_values_that_make_no_sense_together_or_alone_are_refused(
     override: str, message: str
 ) -> None:
-    assert message in refused(GYM_TRAINING, *GIVEN, override, schema=Recipe)
+    assert message in refused(GYM_TRAINING, *GIVEN, override, schema=TrainRecipe)
 
 
 def test_steps_at_which_nothing_would_be_learnt_are_refused() -> None:
     keys = ("run.steps=9", "policy.schedule={kind: linear, steps: 8}")
-    message = refused(GYM_TRAINING, *GIVEN, *keys, schema=Recipe)
+    message = refused(GYM_TRAINING, *GIVEN, *keys, schema=TrainRecipe)
     assert "policy.schedule.steps: the learning rate would be 0 in the rest of the 9" in message
     load_recipe(GYM_TRAINING, [*GIVEN, *keys, "policy.schedule.final=0.1"])
     load_recipe(GYM_TRAINING, [*GIVEN, "run.steps=9", "policy.schedule.kind=linear"])
@@ -957,7 +957,60 @@ def test_the_documentation_names_the_readers_of_what_not_everybody_reads() -> No
 
 
 def test_every_key_of_the_training_recipe_is_honoured_by_train() -> None:
-    assert all(key.honoured("train") for key in schema_keys(Recipe).values())
+    assert all(key.honoured("train") for key in schema_keys(TrainRecipe).values())
+
+
+def single(*overrides: str) -> SingleRecipe:
+    arguments = [*GIVEN, *overrides]
+    return load_schema(SingleRecipe, GYM_TRAINING, arguments, "single_controller").recipe
+
+
+def test_an_entry_point_that_does_not_use_the_data_plane_refuses_the_recipe(
+    tmp_path: Path,
+) -> None:
+    message = refused(GYM_TRAINING, *GIVEN, "dataplane.kind=transfer_queue", schema=TrainRecipe)
+    ignored = "dataplane.kind: an entry point whose rows never leave its memory would ignore it"
+    assert f"{ignored}; honoured by 'single_controller'" in message
+    # Not even a file that is shared may say it: it would be a fall back that nobody sees.
+    shared = write(
+        tmp_path,
+        main=f"shared: true\ndefaults: {GYM_TRAINING}\ndataplane:\n  kind: transfer_queue\n",
+    )
+    assert "main.yaml:4" in refused(shared, *GIVEN, schema=TrainRecipe)
+    assert single("dataplane.kind=transfer_queue").dataplane.kind == "transfer_queue"
+
+
+@pytest.mark.parametrize(
+    "key", ["dataplane.storage_units=3", "dataplane.deadline_s=1", "controller.staleness=1"]
+)
+def test_keys_of_the_single_controller_are_errors_for_train(key: str) -> None:
+    message = refused(GYM_TRAINING, *GIVEN, key, schema=TrainRecipe)
+    name = key.split("=", maxsplit=1)[0]
+    assert f"{name}: 'train' would ignore it; honoured by 'single_controller'" in message
+
+
+def test_checkpoints_are_an_error_for_the_single_controller() -> None:
+    with pytest.raises(RecipeError, match=r"checkpoint\.every: .* would ignore it"):
+        single("checkpoint.every=1")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["rollouts.per_prompt=9"], "rollouts.concurrency: the 9 rollouts of a prompt"),
+        (
+            ["dataplane.kind=transfer_queue", "dataplane.storage_units=1"],
+            "dataplane.storage_units: `transfer_queue` spreads rows over at least 2",
+        ),
+        (["cluster.accelerators=2"], "generation.colocated: engines that hand their accelerators"),
+        (["controller.staleness=-1"], "controller.staleness: takes whole number, at least 0"),
+        (["controller.stall_s=0"], "controller.stall_s: takes number, above 0"),
+    ],
+)
+def test_a_single_controller_that_cannot_work_is_refused(overrides: list[str], words: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        single(*overrides)
+    assert words in str(caught.value)
 
 
 def test_a_mark_without_an_entry_point_is_refused() -> None:

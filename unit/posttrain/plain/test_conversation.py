@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posttrain.errors import WorkerError
-from posttrain.rollout.conversation import Break, breaks, to_conversation
+from posttrain.rollout.conversation import Break, breaks, to_conversation, to_turns_sample
+from posttrain.rollout.convert import to_sample
 from posttrain.rollout.turn import Turn
 
 LAW = settings(deadline=None)
@@ -108,3 +109,41 @@ def test_an_answer_that_is_no_conversation_is_refused(said: dict[str, Any], foun
     with pytest.raises(WorkerError, match=r"^row 3: ") as error:
         to_conversation(3, said)
     assert found in error.value.found
+
+
+def said(*turns: Turn, **more: Any) -> dict[str, Any]:
+    items = [
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": f"{one.completion_ids}"}],
+            "prompt_token_ids": list(one.prompt_ids),
+            "generation_token_ids": list(one.completion_ids),
+            "generation_log_probs": list(one.logprobs),
+        }
+        for one in turns
+    ]
+    return answer(*items, **more)
+
+
+@LAW
+@given(conversations())
+def test_turns_that_continue_each_other_are_one_sequence(turns: list[Turn]) -> None:
+    sample = to_turns_sample(3, said(*turns))
+    assert sample.token_ids == turns[-1].prompt_ids + turns[-1].completion_ids
+    assert [sample.token_ids[start:end] for start, end in sample.spans] == [
+        one.completion_ids for one in turns
+    ]
+    assert sample.logprobs == tuple(logprob for one in turns for logprob in one.logprobs)
+    assert (sample.row, sample.reward, sample.truncated) == (3, 0.5, False)
+    assert sample.text == "".join(str(one.completion_ids) for one in turns)
+
+
+def test_one_turn_is_the_same_sample_either_way() -> None:
+    one = said(turn((7, 8), (1, 2)))
+    assert to_turns_sample(3, one) == to_sample(3, one)
+
+
+def test_turns_that_do_not_continue_each_other_are_no_sample() -> None:
+    with pytest.raises(WorkerError, match="turn 2: its prompt has token 9 at position 1"):
+        to_turns_sample(3, said(turn((7, 8), (1,)), turn((7, 9, 1, 5), (2,))))

@@ -127,3 +127,15 @@ def test_the_digest_depends_on_what_the_rows_say_and_on_their_order() -> None:
     assert content_digest([one, two]) == content_digest([same, two])
     others = {content_digest(rows) for rows in ([two, one], [one], [one, two, two], [])}
     assert len(others | {content_digest([one, two])}) == 5
+
+
+def test_no_pass_begins_that_may_not() -> None:
+    prompts = Prompts(make_rows(5), 2, epochs=1)
+    assert [row.index for _ in range(2) for row in prompts.take()] == [0, 1, 2, 3]
+    with pytest.raises(RecipeError, match=r"1 passes over 5 rows \(data\.epochs\)"):
+        prompts.take()
+    whole = Prompts(make_rows(4), 2, epochs=1)
+    for _ in range(2):
+        whole.take()
+    with pytest.raises(RecipeError, match="those that were dropped are not in any step"):
+        whole.take()

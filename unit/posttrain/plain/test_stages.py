@@ -212,3 +212,44 @@ def test_an_overrun_that_library_code_wraps_in_its_own_error_still_names_the_sta
         Stages(sys.__stderr__).stage("refit", 0.05),
     ):
         wrapping()
+
+
+def test_a_stage_of_a_task_is_cancelled_at_its_deadline_and_others_go_on(
+    stages: Stages, log: Path
+) -> None:
+    async def overrun() -> None:
+        async with stages.awaited("refit", 0.05):
+            await asyncio.sleep(FOREVER_S)
+
+    async def both() -> list[object]:
+        return await asyncio.gather(overrun(), asyncio.sleep(0.2, "mine"), return_exceptions=True)
+
+    late, other = asyncio.run(both())
+    assert isinstance(late, WorkerError)
+    assert late.asked == "finish the stage 'refit' within 0.05 s"
+    assert other == "mine"
+    assert "refit: over its deadline" in log.read_text()
+    assert list(stages.take_timings()) == ["timing/refit"]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_stage_of_a_task_that_is_cancelled_from_outside_did_not_overrun(
+    stages: Stages, log: Path
+) -> None:
+    async def cancelled() -> None:
+        async with stages.awaited("refit", 60):
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    assert "over its deadline" not in log.read_text()
+    assert "refit: failed after" in log.read_text()
+
+
+def test_a_timeout_of_the_block_itself_is_not_the_stages(stages: Stages) -> None:
+    async def own() -> None:
+        async with stages.awaited("refit", 60):
+            raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        asyncio.run(own())

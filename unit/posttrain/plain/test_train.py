@@ -176,8 +176,9 @@ from pathlib import Path
 from posttrain.checkpoint.keeper import plan_checkpoints
 from posttrain.config import load_recipe
 from posttrain.errors import StackError
+from posttrain.launch import Checked
 from posttrain.placement import plan_devices
-from posttrain.train import Checked, train
+from posttrain.train import train
 
 folder = Path(sys.argv[1])
 given = [f"interpreters.{kind}={sys.executable}" for kind in ("policy", "generation", "gym")]
@@ -185,7 +186,7 @@ path = Path("functional/recipes/gym_training.yaml")
 recipe = load_recipe(path, [f"run.dir={folder}", *given]).recipe
 try:
     places, saved = plan_devices(recipe), plan_checkpoints(recipe, [])
-    train(Checked(recipe, places, folder, [], [], folder, saved), "mine")
+    train(Checked(recipe, places, folder, [], [], folder), saved, "mine")
 except StackError as error:
     sys.exit(str(error))
 """

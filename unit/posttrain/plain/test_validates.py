@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from posttrain.controller import validates
+from posttrain.controller.learner import validates
 
 
 @pytest.mark.parametrize(

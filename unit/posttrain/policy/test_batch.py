@@ -5,21 +5,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.policy.batch import make_batch, passes, split
-from posttrain.sample import Sample
+from posttrain.sample import MultiTurnSample, Sample, assemble
 
 CPU = torch.device("cpu")
 token_ids = st.lists(st.integers(0, 259), min_size=1, max_size=6).map(tuple)
-sample_lists = st.lists(
-    st.builds(
-        lambda prompt, completion: Sample(
-            0, prompt, completion, (-1.0,) * len(completion), 0.0, truncated=False
-        ),
-        token_ids,
-        token_ids,
+one_turn = st.builds(
+    lambda prompt, completion: Sample(
+        0, prompt, completion, (-1.0,) * len(completion), 0.0, truncated=False
     ),
-    min_size=1,
-    max_size=5,
+    token_ids,
+    token_ids,
 )
+
+
+def conversation(turns: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> Sample:
+    """The sample of a sequence of (prompt part, completion), one a turn."""
+    ids: tuple[int, ...] = ()
+    spans = []
+    for prompt, completion in turns:
+        ids += prompt + completion
+        spans.append((len(ids) - len(completion), len(ids)))
+    logprobs = [-1.0] * sum(end - start for start, end in spans)
+    return assemble(ids, spans, logprobs, row=0, reward=0.0, truncated=False)
+
+
+turns = st.lists(st.tuples(token_ids, token_ids), min_size=1, max_size=4)
+sample_lists = st.lists(one_turn | turns.map(conversation), min_size=1, max_size=5)
 
 
 @given(st.integers(0, 50), st.integers(1, 9))
@@ -47,11 +58,25 @@ def test_the_mask_shows_exactly_the_completion_tokens(samples: list[Sample]) -> 
     assert batch.mask.shape == batch.targets.shape
     for index, sample in enumerate(samples):
         assert tuple(batch.targets[index][batch.mask[index]].tolist()) == sample.completion_ids
-        whole = sample.prompt_ids + sample.completion_ids
+        whole = sample.token_ids
         assert tuple(batch.input_ids[index, : len(whole)].tolist()) == whole
         first = int(batch.mask[index].nonzero()[0])
         assert first == len(sample.prompt_ids) - 1
     assert int(batch.mask.sum()) == sum(len(sample.completion_ids) for sample in samples)
+
+
+@given(turns)
+def test_prompt_tokens_between_turns_are_in_the_sequence_and_never_in_the_mask(
+    turns: list[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> None:
+    sample = conversation(turns)
+    assert isinstance(sample, MultiTurnSample) == (len(turns) > 1)
+    batch = make_batch([sample], CPU)
+    expected = [own for prompt, done in turns for own in [False] * len(prompt) + [True] * len(done)]
+    assert batch.mask[0].tolist() == expected[1:]
+    assert batch.input_ids[0].tolist() == [
+        token for turn in turns for part in turn for token in part
+    ]
 
 
 @given(sample_lists, st.data())

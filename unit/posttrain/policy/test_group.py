@@ -159,7 +159,7 @@ def test_the_drivers_modules_do_not_import_torch(repository: Path) -> None:
     program = (
         "import posttrain.data, posttrain.model.revision, posttrain.policy.group\n"
         "import posttrain.policy.options, posttrain.advantages, posttrain.policy.parity\n"
-        "import posttrain.controller, posttrain.starting, posttrain.train\n"
+        "import posttrain.controller.synchronous, posttrain.starting, posttrain.train\n"
         "import sys; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=repository)

@@ -15,7 +15,7 @@ from posttrain.policy import batch as batches
 from posttrain.policy.batch import make_batch
 from posttrain.policy.loss import Clip, clipped_policy_loss
 from posttrain.policy.scoring import Scores, make_scorer
-from posttrain.sample import Sample
+from posttrain.sample import Sample, assemble
 from posttrain.sampling import Distribution
 
 if TYPE_CHECKING:
@@ -37,7 +37,21 @@ one_sample = st.builds(
     token_ids,
     st.booleans(),
 )
-some_samples = st.lists(one_sample, min_size=1, max_size=4)
+
+
+def conversation(turns: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> Sample:
+    """The sample of a sequence of (prompt part, completion), one a turn."""
+    ids: tuple[int, ...] = ()
+    spans = []
+    for prompt, completion in turns:
+        ids += prompt + completion
+        spans.append((len(ids) - len(completion), len(ids)))
+    logprobs = [-1.0] * sum(end - start for start, end in spans)
+    return assemble(ids, spans, logprobs, row=0, reward=0.0, truncated=False)
+
+
+several_turns = st.lists(st.tuples(token_ids, token_ids), min_size=2, max_size=3).map(conversation)
+some_samples = st.lists(one_sample | several_turns, min_size=1, max_size=4)
 LAW = settings(max_examples=25)
 
 
@@ -70,6 +84,12 @@ def scored(
     return found, batch.collect(found.logprobs)
 
 
+def before_completions(sample: Sample) -> torch.Tensor:
+    """The model's logits where each completion token is the next one, of the whole sequence."""
+    logits = MODEL(torch.tensor([sample.token_ids])).logits[0]
+    return torch.cat([logits[start - 1 : end - 1] for start, end in sample.spans])
+
+
 @PATHS
 @LAW
 @given(samples=some_samples)
@@ -78,9 +98,8 @@ def test_a_completion_scores_as_if_it_were_alone(path: str, samples: list[Sample
     for sample, values in zip(samples, together, strict=True):
         _, (alone,) = scored(path, [sample])
         assert values == pytest.approx(alone, abs=CLOSE)
-        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
         with torch.no_grad():
-            rows = MODEL(ids).logits[0, len(sample.prompt_ids) - 1 : -1].double().log_softmax(-1)
+            rows = before_completions(sample).double().log_softmax(-1)
         chosen = torch.tensor(sample.completion_ids).unsqueeze(-1)
         assert values == pytest.approx(rows.gather(-1, chosen).squeeze(-1).tolist(), abs=CLOSE)
 
@@ -143,6 +162,23 @@ def test_a_token_is_scored_by_what_stands_before_it_alone(
 
 @PATHS
 @LAW
+@given(sample=several_turns, data=st.data())
+def test_prompt_tokens_between_turns_condition_the_turns_after_them_alone(
+    path: str, sample: Sample, data: st.DataObject
+) -> None:
+    (first, start), *_ = sample.insertions
+    other = tuple(data.draw(st.integers(0, VOCABULARY - 1)) for _ in start)
+    changed = dataclasses.replace(sample, insertions=((first, other), *sample.insertions[1:]))
+    _, (values,) = scored(path, [sample])
+    _, (after,) = scored(path, [changed])
+    assert after[:first] == pytest.approx(values[:first], abs=CLOSE)
+    assert len(after) == len(values) == len(sample.completion_ids)
+    if other != start:
+        assert after[first:] != values[first:]
+
+
+@PATHS
+@LAW
 @given(samples=some_samples)
 def test_a_truncated_completion_is_scored_like_any_other_and_no_end_is_invented(
     path: str, samples: list[Sample]
@@ -196,9 +232,8 @@ def test_tokens_that_the_filters_leave_out_are_counted_in_completions_only(
     _, own = scored("plain", samples)
     expected = 0
     for sample, values in zip(samples, own, strict=True):
-        ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
         with torch.no_grad():
-            best = MODEL(ids).logits[0, len(sample.prompt_ids) - 1 : -1].argmax(-1).tolist()
+            best = before_completions(sample).argmax(-1).tolist()
         expected += sum(a != b for a, b in zip(best, sample.completion_ids, strict=True))
         assert len(values) == len(best)
     assert found.outside.item() == expected

@@ -1,0 +1,114 @@
+"""How the single controller reads captured rollouts: through the finalizer, within admission."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from posttrain.capture.finalize.finalizer import Finalizer
+from posttrain.capture.finalize.metrics import capture_metrics
+from posttrain.capture.finalize.words import Scored
+from posttrain.capture.gate.admission import Admission
+from posttrain.capture.gate.identity import captured
+from posttrain.controller.words import Finished
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from posttrain.capture.finalize.words import Finalized, Staging
+    from posttrain.capture.gate.servers import Gate
+    from posttrain.config.token_capture import TokenCapture
+
+
+class CapturedReader:
+    """Belongs to one event loop.
+
+    Args:
+        gate: Gym's servers, started.
+        staging: where the engines stage their tokens.
+        settings: the recipe's, with capture on.
+        rollouts: that may be under way at once.
+    """
+
+    def __init__(self, gate: Gate, staging: Staging, settings: TokenCapture, rollouts: int) -> None:
+        self._gate = gate
+        self._deadline_s, self._gate_memory_mb, turns = settings.wanted
+        self._manifests = gate.manifests(self._deadline_s)
+        self._finalizer = Finalizer(self._manifests, staging, gate.folder, self._deadline_s)
+        self._admission = Admission(rollouts, turns)
+        # Until they are retired, by their ids.
+        self._kept: dict[str, Finalized] = {}
+        self._unreported: list[Finalized] = []
+
+    def request(self, body: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
+        """What the agent's ``/run`` is sent instead of ``body``."""
+        return captured(body, sample_id)
+
+    def slot(self) -> AbstractAsyncContextManager[None]:
+        """To be held while a rollout is under way."""
+        return self._admission.rollout()
+
+    async def read(
+        self, rollout: int, sample_id: str, row: int, answer: Mapping[str, Any], arrived: float
+    ) -> Finished:
+        """Make a row or a placeholder of a scored rollout.
+
+        Args:
+            rollout: its number in the group.
+            sample_id: the id that it ran under.
+            row: index of the dataset row.
+            answer: of the agent's ``/run``.
+            arrived: when the answer did, by ``time.monotonic``.
+        """
+        finalized = await self._finalizer.finalize(Scored(sample_id, row, answer, arrived))
+        self._kept[sample_id] = finalized
+        self._unreported.append(finalized)
+        return Finished(
+            rollout,
+            finalized.sample,
+            finalized.cause or "",
+            finalized.last_weight_version,
+        )
+
+    async def retire(self, sample_ids: Sequence[str], *, counted: bool = True) -> None:
+        """Let go of what was staged for these rollouts, scored or not.
+
+        Args:
+            sample_ids: the rollouts.
+            counted: whether the metrics of the step are about them; not when they were a
+                validation's.
+
+        Raises:
+            StackError: the staging area did not; call it again.
+        """
+        kept = {it: self._kept[it] for it in sample_ids if it in self._kept}
+        keys: list[str] = []
+        for sample_id in sample_ids:
+            found = kept.get(sample_id)
+            keys += found.staging_keys if found else self._finalizer.staging_keys(sample_id)
+        rows = [it for it, finalized in kept.items() if finalized.sample is not None]
+        await self._finalizer.retire(keys, rows)
+        for sample_id in kept:
+            del self._kept[sample_id]
+        if not counted:
+            self._unreported = [it for it in self._unreported if it.sample_id not in kept]
+
+    def take_metrics(self) -> dict[str, float]:
+        """Metrics ``capture/*`` of the rollouts that were read since the last call."""
+        taken, self._unreported = self._unreported, []
+        return capture_metrics(taken)
+
+    async def between_steps(self) -> None:
+        """Recycle the gate when it has grown, as soon as no rollout is under way.
+
+        Raises:
+            WorkerError: it did not come up again.
+        """
+        if self._gate.resident_mb > self._gate_memory_mb:
+            async with self._admission.paused():
+                await asyncio.to_thread(self._gate.recycle, self._gate_memory_mb)
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._manifests.close()

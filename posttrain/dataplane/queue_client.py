@@ -1,0 +1,126 @@
+"""TransferQueue's client on an event loop of its own, where a call can be given up at any time.
+
+The library's synchronous client waits without a deadline, up to 600 s for a storage unit that died.
+Its asynchronous one may be cancelled: it then drops the connection that the answer would come on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from concurrent.futures import CancelledError, wait
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posttrain.dataplane.batches import SERIAL, Batch, from_tensors, to_tensors
+from posttrain.dataplane.library import AsyncTransferQueueClient, BatchMeta
+from posttrain.dataplane.processes import CONTROLLER
+from posttrain.dataplane.units import server_info
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from posttrain.dataplane.ledger import Place
+    from posttrain.dataplane.processes import Address
+
+JOIN_S = 5.0
+
+
+class QueueClient:
+    """Writes, reads and frees rows by TransferQueue's own indexes.
+
+    Args:
+        name: for TransferQueue's logs.
+        addresses: of the controller and the storage units, by name; the units in the same order in
+            every process, as it decides which unit holds an index.
+
+    Raises:
+        TimeoutError: the controller did not answer.
+    """
+
+    def __init__(self, name: str, addresses: Mapping[str, Address]) -> None:
+        infos = {process: server_info(address) for process, address in addresses.items()}
+        self._client = AsyncTransferQueueClient(name, infos.pop(CONTROLLER), zmq_io_threads=1)
+        try:
+            self._client.initialize_storage_manager("SimpleStorage", {"zmq_info": infos})
+        except BaseException:
+            self._client.close()
+            raise
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        thread.start()
+        # Also when the process ends: sockets must not be closed under a thread that uses them.
+        self._end = weakref.finalize(self, _end, self._loop, thread, self._client)
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Start work on the loop. Cancelling the future gives it up.
+
+        Raises:
+            CancelledError: this client was closed.
+        """
+        with self._lock:
+            if not self._end.alive:
+                work.close()
+                raise CancelledError
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def write(self, partition: str, batches: Sequence[Batch]) -> list[list[int]]:
+        """Store batches under indexes that are theirs alone; return these, one a row."""
+        written: list[list[int]] = []
+        for batch in batches:
+            meta = await self._client.async_put(to_tensors(batch), partition_id=partition)
+            indexes: list[int] = meta.global_indexes
+            if len(set(indexes)) != len(batch.serials):
+                msg = f"TransferQueue gave {len(batch.serials)} rows {len(set(indexes))} indexes"
+                raise RuntimeError(msg)
+            written.append(indexes)
+        return written
+
+    async def read(self, partition: str, places: Sequence[Place], fields: Sequence[str]) -> Batch:
+        """Read columns of rows, in the order of their places.
+
+        Raises:
+            StorageKeyNotFoundError: a unit has nothing under one of the indexes.
+            RuntimeError: a unit's own error, or not every value came back.
+        """
+        meta = BatchMeta(
+            global_indexes=[place.slot for place in places],
+            partition_ids=[partition] * len(places),
+            field_schema={field: {} for field in (SERIAL, *fields)},
+            production_status=np.ones(len(places), dtype=np.int8),
+        )
+        return from_tensors(await self._client.async_get_data(meta), len(places), fields)
+
+    async def free(self, partition: str, indexes: Sequence[int]) -> None:
+        """Delete rows, whose indexes others may get from now on."""
+        await self._client.async_clear_samples(
+            BatchMeta(global_indexes=list(indexes), partition_ids=[partition] * len(indexes))
+        )
+
+    def close(self) -> None:
+        """Give up what still runs, end the loop and close the connections. Idempotent."""
+        with self._lock:
+            self._end()
+
+
+async def _give_up() -> None:
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+def _end(
+    loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: AsyncTransferQueueClient
+) -> None:
+    wait([asyncio.run_coroutine_threadsafe(_give_up(), loop)], JOIN_S)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(JOIN_S)
+    # A thread that is stuck keeps its sockets until the process ends.
+    if not thread.is_alive():
+        loop.close()
+        client.close()

@@ -1,0 +1,260 @@
+"""A data plane over TransferQueue, for the processes of one Ray cluster.
+
+Values are in TransferQueue's storage units; which rows there are is in the plane's ledger, an actor
+that all processes ask. A row is written under indexes that TransferQueue hands out for it alone,
+and published in the ledger after the units have acknowledged it: a reader sees all of a put or
+nothing, and a writer that dies leaves nothing to see.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from posttrain.dataplane.batches import batches, rows_of
+from posttrain.dataplane.connect import TRANSFER_QUEUE
+from posttrain.dataplane.errors import (
+    ClosedPlaneError,
+    HandleError,
+    LostRowError,
+    PlaneError,
+    UnavailableError,
+)
+from posttrain.dataplane.ledger import Entry, Located, Place
+from posttrain.dataplane.library import StorageKeyNotFoundError
+from posttrain.dataplane.processes import READ_LOG, Deadline, Processes
+from posttrain.dataplane.queue_client import QueueClient
+from posttrain.dataplane.values import kinds_of, names_of
+from posttrain.dataplane.watch import PROBE_S, served, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine, Mapping, Sequence
+
+    from posttrain.dataplane.plane import Handle, Row, Served, Value
+
+UNITS = 2
+DEADLINE_S = 20.0
+START_S = 180.0
+SHORTEST_S, LONGEST_S = 3.0, 120.0  # TransferQueue itself repeats a request after 200 s
+# A fixed threshold, so that the allocator gives the memory of large rows back when they go.
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(128 << 10),
+    "OMP_NUM_THREADS": "1",
+    "TQ_NUM_THREADS": "1",
+}
+
+
+class TransferQueuePlane:
+    """See `DataPlane`. Made by `start` or, for a plane that runs, by `posttrain.dataplane.connect`.
+
+    After an `UnavailableError` of `put` no process sees the rows, with one exception: the ledger
+    was late with the last step. Another put then raises `DuplicateKeyError`.
+    """
+
+    def __init__(self, processes: Processes, deadline_s: float, *, owner: bool) -> None:
+        self._processes = processes
+        self._deadline_s = deadline_s
+        self._owner = owner
+        self._closed = False
+        self._client = QueueClient(processes.name, processes.addresses)
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        python: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        units: int = UNITS,
+        deadline_s: float = DEADLINE_S,
+        start_s: float = START_S,
+    ) -> TransferQueuePlane:
+        """Start a plane's processes in this Ray cluster; they end with `close`, or this process.
+
+        Args:
+            python: interpreter of a worker that has TransferQueue; this process's by default.
+            environment: variables of the processes besides those that limit their threads.
+            units: storage units, at least 2.
+            deadline_s: seconds after which any call of the plane ends, here and where it is joined.
+            start_s: seconds until all processes must run.
+
+        Raises:
+            HandleError: Ray is not initialised here, or an argument is out of its range.
+            UnavailableError: a process did not start.
+        """
+        asked = f"start a data plane of {units} storage units with a deadline of {deadline_s} s"
+        _in_range(asked, units, deadline_s)
+        _cluster(asked)
+        chosen = ENVIRONMENT | dict(environment or {})
+        processes = Processes.start(python or Path(sys.executable), chosen, units, start_s)
+        try:
+            return cls(processes, deadline_s, owner=True)
+        except TimeoutError as error:
+            processes.end()
+            raise UnavailableError(asked, str(error), READ_LOG) from error
+
+    @classmethod
+    def join(cls, handle: Handle) -> TransferQueuePlane:
+        """Reach a plane that another process started: see `posttrain.dataplane.connect`."""
+        asked = f"connect to the data plane {handle!r}"
+        here = _cluster(asked)
+        if here != handle.get("cluster"):
+            raise HandleError(
+                asked,
+                f"this process is in the Ray cluster {here}",
+                "connect from a process of the cluster in which the plane was started",
+            )
+        deadline_s = float(handle.get("deadline_s", 0))
+        _in_range(asked, UNITS, deadline_s)
+        processes = Processes.find(str(handle.get("name")), Deadline(deadline_s))
+        try:
+            return cls(processes, deadline_s, owner=False)
+        except TimeoutError as error:
+            processes.look(asked)
+            raise UnavailableError(asked, str(error), READ_LOG) from error
+
+    def register(self, partition: str, fields: Sequence[str], capacity: int | None = None) -> None:
+        """See `DataPlane.register`."""
+        asked = f"register partition {partition!r}"
+        names = names_of("fields", fields)
+        self._ledger(asked, "register", partition, names, capacity)
+
+    def put(self, partition: str, rows: Mapping[str, Row]) -> None:
+        """See `DataPlane.put`."""
+        asked = f"put {len(rows)} rows into partition {partition!r}"
+        deadline = self._deadline(asked)
+        kinds = kinds_of(partition, rows)
+        admitted = self._processes.ledger(asked, deadline, "admit", partition, kinds)
+        if not rows:
+            return
+        serials = dict(zip(rows, admitted, strict=True))
+        groups = batches(rows, kinds, serials)
+        write = self._client.write(partition, [batch for _, batch in groups])
+        places: dict[str, Place] = {}
+        for (keys, _), indexes in zip(groups, self._run(asked, deadline, write), strict=True):
+            places |= {
+                key: Place(serials[key], index) for key, index in zip(keys, indexes, strict=True)
+            }
+        # The order of the rows is the order in which they are claimed.
+        entries = {key: Entry(places[key], frozenset(row)) for key, row in rows.items()}
+        try:
+            self._processes.ledger(asked, deadline, "publish", partition, entries)
+        except UnavailableError:
+            raise  # perhaps it was published, so its places stay
+        except PlaneError:
+            # Others came first. These rows were never seen, and nobody else has their places.
+            self._free(asked, deadline, partition, places.values())
+            raise
+
+    def get(
+        self, partition: str, ids: Sequence[str], fields: Sequence[str]
+    ) -> list[dict[str, Value]]:
+        """See `DataPlane.get`."""
+        keys, names = names_of("ids", ids), names_of("fields", fields)
+        asked = f"get {len(keys)} rows of partition {partition!r}"
+        deadline = self._deadline(asked)
+        located: Located = self._processes.ledger(asked, deadline, "locate", partition, keys, names)
+        if not keys or not names:
+            return [{} for _ in keys]
+        read = self._client.read(partition, located.places, names)
+        try:
+            batch = self._run(asked, deadline, read)
+            lost = batch.serials != [place.serial for place in located.places]
+            found = "a storage unit holds another row in the place of one of them"
+        except StorageKeyNotFoundError as error:
+            lost, found = True, str(error)
+        if lost:
+            # Says so when a row was cleared meanwhile.
+            self._processes.ledger(asked, deadline, "locate", partition, keys, names)
+            raise LostRowError(asked, found, READ_LOG)
+        return rows_of(batch, names, located.kinds)
+
+    def claim(self, partition: str, consumer: str, count: int, fields: Sequence[str]) -> list[str]:
+        """See `DataPlane.claim`."""
+        asked = f"claim rows of partition {partition!r} for {consumer!r}"
+        names = names_of("fields", fields)
+        claimed: list[str] = self._ledger(asked, "claim", partition, consumer, count, names)
+        return claimed
+
+    def check(self, partition: str, ids: Sequence[str]) -> dict[str, frozenset[str]]:
+        """See `DataPlane.check`."""
+        keys = names_of("ids", ids)
+        asked = f"check {len(keys)} ids of partition {partition!r}"
+        found: dict[str, frozenset[str]] = self._ledger(asked, "check", partition, keys)
+        return found
+
+    def clear(self, partition: str, ids: Sequence[str] | None = None) -> None:
+        """See `DataPlane.clear`."""
+        asked = f"clear rows of partition {partition!r}"
+        keys = None if ids is None else names_of("ids", ids)
+        deadline = self._deadline(asked)
+        places = self._processes.ledger(asked, deadline, "evict", partition, keys)
+        self._free(asked, deadline, partition, places)
+
+    def served(self) -> dict[str, Served]:
+        """See `DataPlane.served`."""
+        asked = "ask the storage units what they served"
+        return served(asked, self._deadline(asked), self._processes)
+
+    def pids(self) -> dict[str, int]:
+        """Return the process ids of the ledger, the controller and each storage unit, by name."""
+        return self._processes.pids(self._deadline("name the processes of the plane"))
+
+    def handle(self) -> Handle:
+        """See `DataPlane.handle`."""
+        asked = "describe the plane"
+        self._deadline(asked)
+        return {
+            "kind": TRANSFER_QUEUE,
+            "name": self._processes.name,
+            "cluster": _cluster(asked),
+            "deadline_s": self._deadline_s,
+        }
+
+    def close(self) -> None:
+        """See `DataPlane.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._client.close()
+        if self._owner:
+            self._processes.end()
+
+    def _deadline(self, asked: str) -> Deadline:
+        if self._closed:
+            raise ClosedPlaneError(asked, "this plane was closed", "connect or start another")
+        return Deadline(self._deadline_s - PROBE_S)
+
+    def _ledger(self, asked: str, method: str, *arguments: Any) -> Any:
+        return self._processes.ledger(asked, self._deadline(asked), method, *arguments)
+
+    def _run(self, asked: str, deadline: Deadline, work: Coroutine[Any, Any, Any]) -> Any:
+        return watched(asked, self._client, work, deadline, self._processes)
+
+    def _free(
+        self, asked: str, deadline: Deadline, partition: str, places: Collection[Place]
+    ) -> None:
+        if places:
+            indexes = [place.slot for place in places]
+            self._run(asked, deadline, self._client.free(partition, indexes))
+
+
+def _in_range(asked: str, units: int, deadline_s: float) -> None:
+    if units < UNITS or not SHORTEST_S <= deadline_s <= LONGEST_S:
+        raise HandleError(
+            asked,
+            f"{units} units and a deadline of {deadline_s} s",
+            f"give {UNITS} units or more and {SHORTEST_S:g} to {LONGEST_S:g} s",
+        )
+
+
+def _cluster(asked: str) -> str:
+    """Return the address of this process's Ray cluster."""
+    if not ray.is_initialized():
+        raise HandleError(
+            asked, "Ray is not initialised in this process", "call ray.init for the run's cluster"
+        )
+    address: str = ray.get_runtime_context().gcs_address
+    return address

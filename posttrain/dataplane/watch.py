@@ -1,0 +1,111 @@
+"""Wait for a call of TransferQueue, and look at its processes meanwhile.
+
+A storage unit that died does not break a connection that anybody would notice: the answer just does
+not come. Ray knows at once.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, wait
+from typing import TYPE_CHECKING, Any
+
+from posttrain.dataplane.errors import (
+    ClosedPlaneError,
+    PlaneError,
+    PlaneTimeoutError,
+    UnavailableError,
+)
+from posttrain.dataplane.library import StorageKeyNotFoundError
+from posttrain.dataplane.processes import CONTROLLER, LOOK_S, READ_LOG
+from posttrain.dataplane.units import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from concurrent.futures import Future
+
+    from posttrain.dataplane.plane import Served
+    from posttrain.dataplane.processes import Deadline, Processes
+    from posttrain.dataplane.queue_client import QueueClient
+
+PROBE_S = 1.0  # for storage units to show that they serve, after a call's deadline
+
+
+def watched(
+    asked: str,
+    client: QueueClient,
+    work: Coroutine[Any, Any, Any],
+    deadline: Deadline,
+    processes: Processes,
+) -> Any:
+    """Do work of a client and return its result.
+
+    Raises:
+        DeadUnitError: a storage unit died, which is noticed within about a second.
+        DeadControllerError: the controller or the ledger died.
+        PlaneTimeoutError: the deadline came; names the units that are silent. `PROBE_S` later.
+        UnavailableError: TransferQueue's own error.
+        StorageKeyNotFoundError: a unit has no such row.
+        ClosedPlaneError: the plane was closed meanwhile.
+    """
+    try:
+        call = client.submit(work)
+        try:
+            _wait(asked, call, deadline, processes)
+            return call.result()
+        finally:
+            call.cancel()
+    except CancelledError as error:
+        raise ClosedPlaneError(
+            asked, "this plane was closed", "connect or start another"
+        ) from error
+    except (StorageKeyNotFoundError, PlaneError):
+        raise
+    except Exception as error:
+        processes.look(asked)
+        found = f"TransferQueue: {type(error).__name__}: {error}"
+        raise UnavailableError(asked, found, READ_LOG) from error
+
+
+def served(asked: str, deadline: Deadline, processes: Processes) -> dict[str, Served]:
+    """Ask every storage unit for its counts.
+
+    Raises:
+        DeadUnitError: a unit died.
+        PlaneTimeoutError: a unit does not answer.
+    """
+    units = units_of(processes)
+    answers = ask(units, deadline.left())
+    silent = [name for name in units if name not in answers]
+    if silent:
+        processes.look(asked)
+        raise _timeout(asked, f"no answer from {', '.join(silent)}", deadline)
+    return {name: answers[name] for name in units}
+
+
+def units_of(processes: Processes) -> dict[str, Any]:
+    """Return the addresses of the storage units, by name."""
+    return {name: where for name, where in processes.addresses.items() if name != CONTROLLER}
+
+
+def _wait(asked: str, call: Future[Any], deadline: Deadline, processes: Processes) -> None:
+    while not wait([call], min(LOOK_S, deadline.left())).done:
+        processes.look(asked)
+        if not deadline.left():
+            raise _late(asked, deadline, processes)
+
+
+def _late(asked: str, deadline: Deadline, processes: Processes) -> PlaneTimeoutError:
+    units = units_of(processes)
+    answers = ask(units, PROBE_S)
+    silent = [name for name in units if name not in answers]
+    if silent:
+        return _timeout(asked, f"{', '.join(silent)} lives but does not serve", deadline)
+    return _timeout(asked, "every storage unit serves, so the controller is late", deadline)
+
+
+def _timeout(asked: str, found: str, deadline: Deadline) -> PlaneTimeoutError:
+    return PlaneTimeoutError(
+        asked,
+        f"{found}; {deadline.seconds:g} s went by",
+        "look at what holds it up, or give the plane a longer deadline_s; then call again",
+    )

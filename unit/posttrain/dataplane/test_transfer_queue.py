@@ -1,0 +1,326 @@
+"""The TransferQueue plane: that TransferQueue does the work, and what happens when it cannot."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from posttrain.dataplane import (
+    ClosedPlaneError,
+    DeadControllerError,
+    DeadUnitError,
+    EvictedError,
+    HandleError,
+    LostRowError,
+    PlaneError,
+    PlaneTimeoutError,
+    UnavailableError,
+    connect,
+)
+from posttrain.dataplane.ledger import Place
+from posttrain.dataplane.transfer_queue import TransferQueuePlane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FIELDS = ("tokens", "number")
+MARGIN_S = 3.0  # for a machine that is busy; the plane's own bound is its deadline
+
+
+def rows(*ids: str, length: int = 10) -> dict[str, dict[str, Any]]:
+    return {
+        key: {"tokens": np.arange(length, dtype=np.int64), "number": number}
+        for number, key in enumerate(ids)
+    }
+
+
+@pytest.fixture
+def plane(queue: TransferQueuePlane) -> TransferQueuePlane:
+    return queue
+
+
+@pytest.fixture
+def partition(fresh: Callable[..., str]) -> str:
+    return fresh(FIELDS)
+
+
+@pytest.fixture
+def own(cluster: str) -> Iterator[TransferQueuePlane]:  # noqa: ARG001 - it must run
+    """A plane that a test may break, with a row in each of its two units."""
+    made = TransferQueuePlane.start(deadline_s=8)
+    made.register("p", FIELDS)
+    made.put("p", rows("a", "b"))
+    yield made
+    made.close()
+
+
+def within(plane: TransferQueuePlane, call: Callable[[], object]) -> PlaneError:
+    """Return the error of a call that has to end by the plane's deadline."""
+    started = time.monotonic()
+    with pytest.raises(PlaneError) as caught:
+        call()
+    assert time.monotonic() - started < plane._deadline_s + MARGIN_S
+    return caught.value
+
+
+@contextlib.contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def kill(plane: TransferQueuePlane, name: str) -> None:
+    os.kill(plane.pids()[name], signal.SIGKILL)
+
+
+# That TransferQueue does the work.
+
+
+def test_each_storage_unit_counts_the_puts_gets_and_clears_that_it_served(
+    plane: TransferQueuePlane, partition: str
+) -> None:
+    before = plane.served()
+    assert sorted(before) == ["unit-0", "unit-1"]
+    ids = [f"r{number}" for number in range(10)]
+    plane.put(partition, rows(*ids))
+    plane.get(partition, ids, ["number"])
+    plane.get(partition, ids, ["tokens"])
+    middle = plane.served()
+    places = plane._ledger("test", "locate", partition, ids, []).places
+    held = Counter(f"unit-{place.slot % 2}" for place in places)
+    plane.clear(partition, ids)
+    after = plane.served()
+    for name in before:
+        assert middle[name].puts - before[name].puts == (1 if held[name] else 0)
+        assert middle[name].gets - before[name].gets == (2 if held[name] else 0)
+        assert middle[name].rows - before[name].rows == held[name]
+        assert after[name].clears - middle[name].clears == (1 if held[name] else 0)
+        assert after[name].rows == before[name].rows
+    assert len(set(plane.pids().values())) == len(plane.pids()) == 4
+
+
+def test_clearing_gives_the_memory_of_the_units_back(
+    plane: TransferQueuePlane, partition: str
+) -> None:
+    def resident() -> int:
+        return sum(served.rss_bytes for served in plane.served().values())
+
+    size = 64 << 20
+    before = resident()
+    for turn in range(3):
+        ids = [f"{turn}-{number}" for number in range(8)]
+        plane.put(partition, rows(*ids, length=size // 8 // len(ids)))
+        full = resident()
+        assert full - before > size * 0.9
+        plane.clear(partition, ids[:-1])
+        # One row keeps its own memory only, not that of the rows which came with it.
+        assert resident() - before < full - before - size // 2
+        plane.clear(partition)
+    assert resident() - before < size // 2
+
+
+def test_a_row_that_is_refused_last_leaves_nothing_in_the_units(
+    plane: TransferQueuePlane, fresh: Callable[..., str]
+) -> None:
+    partition = fresh(FIELDS, capacity=4)
+    before = {name: served.rows for name, served in plane.served().items()}
+
+    def put(writer: int) -> bool:
+        try:
+            plane.put(partition, rows(*(f"{writer}-{number}" for number in range(4)), length=9000))
+        except PlaneError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(put, range(6))) == 1
+    after = {name: served.rows - before[name] for name, served in plane.served().items()}
+    assert sum(after.values()) == 4
+
+
+# What cannot be right is not returned.
+
+
+def test_a_place_that_another_row_has_got_is_noticed(
+    plane: TransferQueuePlane, partition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.put(partition, rows("a"))
+    plane.put(partition, rows("b"))
+    real = plane._client.read
+
+    def misplaced(name: str, places: list[Place], fields: list[str]) -> Any:
+        return real(name, [Place(place.serial, other[place.slot]) for place in places], fields)
+
+    located = [
+        plane._ledger("test", "locate", partition, [key], []).places[0] for key in ("a", "b")
+    ]
+    other = {located[0].slot: located[1].slot, located[1].slot: located[0].slot}
+    monkeypatch.setattr(plane._client, "read", misplaced)
+    with pytest.raises(LostRowError, match="another row in the place"):
+        plane.get(partition, ["a", "b"], ["number"])
+
+
+def test_a_row_that_is_cleared_while_it_is_read_is_evicted_not_lost(
+    plane: TransferQueuePlane, partition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.put(partition, rows("a"))
+    real = plane._client.read
+
+    def late(name: str, places: list[Place], fields: list[str]) -> Any:
+        plane.clear(partition, ["a"])
+        plane.put(partition, rows("b"))  # gets the place
+        return real(name, places, fields)
+
+    monkeypatch.setattr(plane._client, "read", late)
+    with pytest.raises(EvictedError, match="get row 'a'"):
+        plane.get(partition, ["a"], ["number"])
+
+
+def test_a_row_that_its_unit_does_not_have_is_lost(
+    plane: TransferQueuePlane, partition: str
+) -> None:
+    plane.put(partition, rows("a", "b"))
+    place = plane._ledger("test", "locate", partition, ["b"], []).places[0]
+    plane._client.submit(plane._client.free(partition, [place.slot])).result(30)
+    with pytest.raises(LostRowError):
+        plane.get(partition, ["a", "b"], ["number"])
+    assert plane.get(partition, ["a"], ["number"]) == [{"number": 0}]
+
+
+# What happens when it cannot.
+
+
+def test_a_silent_unit_is_named_by_the_deadline_and_what_it_missed_is_not_seen(
+    own: TransferQueuePlane,
+) -> None:
+    with stopped(own.pids()["unit-1"]):
+        late = within(own, lambda: own.get("p", ["a", "b"], ["number"]))
+        assert isinstance(late, PlaneTimeoutError)
+        assert "unit-1 lives but does not serve" in str(late)
+        assert "unit-0" not in late.found
+        late = within(own, lambda: own.put("p", rows("c", "d")))
+        assert isinstance(late, PlaneTimeoutError)
+        late = within(own, own.served)
+        assert isinstance(late, PlaneTimeoutError)
+        assert "no answer from unit-1" in str(late)
+    assert own.check("p", ["c", "d"]) == {"c": frozenset(), "d": frozenset()}
+    again = {key: {"tokens": np.arange(3), "number": 7} for key in ("c", "d")}
+    own.put("p", again)
+    assert own.get("p", ["d", "a", "c"], ["number"]) == [{"number": n} for n in (7, 0, 7)]
+
+
+def test_a_killed_unit_is_named_soon_and_its_rows_are_lost_with_it(
+    own: TransferQueuePlane,
+) -> None:
+    joined = connect(own.handle())
+    places = own._ledger("test", "locate", "p", ["a", "b"], []).places
+    kept = "ab"[[place.slot % 2 for place in places].index(0)]
+    kill(own, "unit-1")
+    for plane in (own, joined):
+        calls: list[Callable[[], object]] = [
+            partial(plane.get, "p", ["a", "b"], ["number"]),
+            partial(plane.put, "p", rows("c", "d")),
+            plane.served,
+        ]
+        for call in calls:
+            dead = within(plane, call)
+            assert isinstance(dead, DeadUnitError), dead
+            assert dead.found.startswith("unit-1 of plane-")
+        assert plane.check("p", ["c", "d"]) == {"c": frozenset(), "d": frozenset()}
+        assert len(plane.get("p", [kept], ["number"])) == 1
+    dead = within(own, lambda: own.clear("p"))
+    assert isinstance(dead, DeadUnitError)
+    joined.close()
+
+
+def test_a_unit_that_is_killed_while_rows_come_fails_these_puts_only_and_wholly(
+    own: TransferQueuePlane,
+) -> None:
+    def write(writer: int) -> list[str]:
+        done: list[str] = []
+        with contextlib.suppress(UnavailableError):
+            for number in range(10_000):
+                keys = [f"{writer}-{number}-{each}" for each in range(4)]
+                own.put("p", rows(*keys))
+                done += keys
+        return done
+
+    with ThreadPoolExecutor(3) as pool:
+        writing = [pool.submit(write, writer) for writer in range(3)]
+        time.sleep(1)
+        kill(own, "unit-0")
+        done = [key for each in writing for key in each.result(60)]
+    assert done
+    claimed = own.claim("p", "trainer", 100_000, FIELDS)
+    assert sorted(claimed) == sorted(["a", "b", *done])
+
+
+@pytest.mark.parametrize("process", ["controller", "ledger"])
+def test_a_killed_controller_or_ledger_is_named_soon(own: TransferQueuePlane, process: str) -> None:
+    kill(own, process)
+    dead = within(own, lambda: own.put("p", rows("c")))
+    assert isinstance(dead, DeadControllerError), dead
+    assert dead.found.startswith(f"{process} of plane-")
+    handle = own.handle()
+    assert isinstance(within(own, lambda: connect(handle)), UnavailableError | HandleError)
+
+
+def test_a_plane_that_is_closed_ends_its_calls_its_processes_and_its_joiners(
+    own: TransferQueuePlane,
+) -> None:
+    joined = connect(own.handle())
+    handle = own.handle()
+    pids = own.pids()
+    joined.put("p", rows("c"))
+    joined.close()
+    with pytest.raises(ClosedPlaneError):
+        joined.get("p", ["c"], [])
+    assert own.get("p", ["c"], ["number"]) == [{"number": 0}]
+    with stopped(pids["unit-0"]), stopped(pids["unit-1"]), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(own.get, "p", ["c"], ["number"])
+        time.sleep(1)
+        own.close()
+        own.close()
+        with pytest.raises(ClosedPlaneError):
+            waiting.result(30)
+    calls: list[Callable[[], object]] = [
+        lambda: own.register("p", ["x"]),
+        lambda: own.put("p", {}),
+        lambda: own.get("p", [], []),
+        lambda: own.claim("p", "trainer", 1, []),
+        lambda: own.check("p", []),
+        lambda: own.clear("p"),
+        own.served,
+        own.pids,
+        own.handle,
+    ]
+    for call in calls:
+        with pytest.raises(ClosedPlaneError):
+            call()
+    with pytest.raises(HandleError, match="does not have it"):
+        connect(handle)
+    end = time.monotonic() + 30
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids.values()):  # noqa: PTH110
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("arguments", [{"units": 1}, {"deadline_s": 1.0}, {"deadline_s": 300.0}])
+def test_a_plane_that_could_not_keep_its_bounds_is_not_started(
+    cluster: str,  # noqa: ARG001 - it must run
+    arguments: dict[str, Any],
+) -> None:
+    with pytest.raises(HandleError, match="give 2 units or more and 3 to 120 s"):
+        TransferQueuePlane.start(**arguments)
