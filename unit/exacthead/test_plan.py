@@ -84,6 +84,22 @@ def test_the_legs_come_in_the_declared_order_or_as_named(harness: Harness) -> No
     assert named[0].timeout_s == 30
 
 
+def test_a_leg_may_have_a_contract_of_its_own(make_harness: Callable[[str], Harness]) -> None:
+    own = DECLARED.replace('LEG = "first" }', 'LEG = "first" }\ncontract = "own.contract.toml"')
+    harness = make_harness(own)
+    for name in ("train.sh", "train.contract.toml"):
+        (harness.root / name).write_text(CONTRACT, encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"own\.contract\.toml"):
+        leg_items(harness, "train")
+
+    (harness.root / "own.contract.toml").write_text(CONTRACT, encoding="utf-8")
+    contracts = {item.id: item.contract for item in leg_items(harness, "train")}
+    assert contracts == {
+        "train.second": "train.contract.toml",
+        "train.first": "own.contract.toml",
+    }
+
+
 @pytest.mark.parametrize("file", ["train.sh", "train.contract.toml"])
 def test_a_job_s_files_must_be_there_before_anything_runs(harness: Harness, file: str) -> None:
     (harness.root / file).unlink()
