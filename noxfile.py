@@ -59,6 +59,12 @@ def functional_single_controller(session: nox.Session) -> None:
 
 
 @nox.session
+def functional_single_controller_chaos(session: nox.Session) -> None:
+    """The single controller with token capture made to fail for real, one leg a fault; long."""
+    exacthead(session, "functional", "single_controller_chaos")
+
+
+@nox.session
 def functional_verifier_acceptance(session: nox.Session) -> None:
     """Gym's verifiers alone: every answer gets the verdict that is expected of it."""
     exacthead(session, "functional", "verifier_acceptance")

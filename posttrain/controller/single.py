@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,6 +17,7 @@ from posttrain.controller.rows import FIELDS, PARTITION
 from posttrain.controller.shared import Shared
 from posttrain.controller.threads import in_thread
 from posttrain.controller.trainer import TrainingPump
+from posttrain.dataplane import PlaneTimeoutError
 from posttrain.errors import StackError
 from posttrain.rollout.collect import WATCH_S
 
@@ -80,6 +82,9 @@ class SingleController:
                 # tell.
                 await asyncio.sleep(WATCH_S)
                 self.source.watch()
+                # One that is late explains nothing.
+                with suppress(PlaneTimeoutError):
+                    await in_thread("served", self.plane.served)
             raise error from None
         finally:
             await self.source.close()

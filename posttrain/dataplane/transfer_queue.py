@@ -109,6 +109,7 @@ class TransferQueuePlane:
         deadline_s = float(handle.get("deadline_s", 0))
         _in_range(asked, UNITS, deadline_s)
         processes = Processes.find(str(handle.get("name")), Deadline(deadline_s))
+        processes.look(asked)
         try:
             return cls(processes, deadline_s, owner=False)
         except TimeoutError as error:

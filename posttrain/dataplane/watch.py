@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from posttrain.dataplane.processes import Deadline, Processes
     from posttrain.dataplane.queue_client import QueueClient
 
-PROBE_S = 1.0  # for storage units to show that they serve, after a call's deadline
+PROBE_S = 1.0  # for storage units to show that they serve
 
 
 def watched(
@@ -74,7 +74,11 @@ def served(asked: str, deadline: Deadline, processes: Processes) -> dict[str, Se
         PlaneTimeoutError: a unit does not answer.
     """
     units = units_of(processes)
-    answers = ask(units, deadline.left())
+    answers = ask(units, min(PROBE_S, deadline.left()))
+    if len(answers) < len(units):
+        # A dead one need not be waited for.
+        processes.look(asked)
+        answers = ask(units, deadline.left())
     silent = [name for name in units if name not in answers]
     if silent:
         processes.look(asked)

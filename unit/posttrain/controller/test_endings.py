@@ -23,7 +23,12 @@ from posttrain.controller.failures import (
 from posttrain.controller.ledger import Ledger, Limits
 from posttrain.controller.words import Prompt
 from posttrain.data import Row
-from posttrain.dataplane import DeadUnitError, PlaneTimeoutError, ValueTypeError
+from posttrain.dataplane import (
+    DeadUnitError,
+    MemoryPlane,
+    PlaneTimeoutError,
+    ValueTypeError,
+)
 from posttrain.errors import StackError, WorkerError
 from unit.posttrain.controller.peers import Fate, hang_in_a_thread
 
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from posttrain.controller.words import Reservation
+    from posttrain.dataplane import Served
     from unit.posttrain.controller.conftest import Run
 
 STALL_S = 0.6
@@ -114,6 +120,36 @@ def test_a_process_that_died_explains_what_broke_with_it(make_run: Callable[...,
 
     run = make_run("controller.budgets.infrastructure=0", fate=fate)
     assert ends(run) is dead
+
+
+class DyingPlane(MemoryPlane):
+    """A plane that says of its processes what the test wants."""
+
+    def __init__(self, says: Exception) -> None:
+        super().__init__()
+        self.says = says
+
+    def served(self) -> dict[str, Served]:
+        raise self.says
+
+
+def test_a_storage_unit_that_died_explains_what_broke_with_it(make_run: Callable[..., Run]) -> None:
+    dead = DeadUnitError("counts", "unit-1 is dead", "start it again")
+    run = make_run(
+        "controller.budgets.data=0",
+        plane=DyingPlane(dead),
+        fate=lambda _group, _rollout: Fate(ends="data"),
+    )
+    assert ends(run) is dead
+
+
+def test_a_data_plane_that_is_late_explains_nothing(make_run: Callable[..., Run]) -> None:
+    run = make_run(
+        "controller.budgets.data=0",
+        plane=DyingPlane(PlaneTimeoutError("counts", "unit-1 is late", "wait")),
+        fate=lambda _group, _rollout: Fate(ends="data"),
+    )
+    assert isinstance(ends(run), BudgetError)
 
 
 def test_an_idle_death_ends_the_run_too(make_run: Callable[..., Run]) -> None:

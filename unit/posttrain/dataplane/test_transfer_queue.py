@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FIELDS = ("tokens", "number")
-MARGIN_S = 3.0  # for a machine that is busy; the plane's own bound is its deadline
+MARGIN_S = 30.0  # a hang is what it must not be; a busy machine may take its time
 
 
 def rows(*ids: str, length: int = 10) -> dict[str, dict[str, Any]]:
@@ -79,10 +79,6 @@ def stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
-
-
-def kill(plane: TransferQueuePlane, name: str) -> None:
-    os.kill(plane.pids()[name], signal.SIGKILL)
 
 
 # That TransferQueue does the work.
@@ -221,13 +217,29 @@ def test_a_silent_unit_is_named_by_the_deadline_and_what_it_missed_is_not_seen(
     assert own.get("p", ["d", "a", "c"], ["number"]) == [{"number": n} for n in (7, 0, 7)]
 
 
-def test_a_killed_unit_is_named_soon_and_its_rows_are_lost_with_it(
+def test_a_killed_unit_is_named_soon_and_takes_its_rows_and_no_half_put_with_it(
     own: TransferQueuePlane,
 ) -> None:
+    def write(writer: int) -> list[str]:
+        done: list[str] = []
+        with contextlib.suppress(UnavailableError):
+            for number in range(10_000):
+                keys = [f"{writer}-{number}-{each}" for each in range(4)]
+                own.put("p", rows(*keys))
+                done += keys
+        return done
+
     joined = connect(own.handle())
     places = own._ledger("test", "locate", "p", ["a", "b"], []).places
     kept = "ab"[[place.slot % 2 for place in places].index(0)]
-    kill(own, "unit-1")
+    with ThreadPoolExecutor(3) as pool:
+        writing = [pool.submit(write, writer) for writer in range(3)]
+        time.sleep(1)
+        os.kill(own.pids()["unit-1"], signal.SIGKILL)
+        done = [key for each in writing for key in each.result(60)]
+    assert done
+    # What was put is known and nothing else is; what the unit held cannot be read.
+    assert sorted(own.claim("p", "trainer", 100_000, FIELDS)) == sorted(["a", "b", *done])
     for plane in (own, joined):
         calls: list[Callable[[], object]] = [
             partial(plane.get, "p", ["a", "b"], ["number"]),
@@ -245,36 +257,15 @@ def test_a_killed_unit_is_named_soon_and_its_rows_are_lost_with_it(
     joined.close()
 
 
-def test_a_unit_that_is_killed_while_rows_come_fails_these_puts_only_and_wholly(
-    own: TransferQueuePlane,
-) -> None:
-    def write(writer: int) -> list[str]:
-        done: list[str] = []
-        with contextlib.suppress(UnavailableError):
-            for number in range(10_000):
-                keys = [f"{writer}-{number}-{each}" for each in range(4)]
-                own.put("p", rows(*keys))
-                done += keys
-        return done
-
-    with ThreadPoolExecutor(3) as pool:
-        writing = [pool.submit(write, writer) for writer in range(3)]
-        time.sleep(1)
-        kill(own, "unit-0")
-        done = [key for each in writing for key in each.result(60)]
-    assert done
-    claimed = own.claim("p", "trainer", 100_000, FIELDS)
-    assert sorted(claimed) == sorted(["a", "b", *done])
-
-
-@pytest.mark.parametrize("process", ["controller", "ledger"])
-def test_a_killed_controller_or_ledger_is_named_soon(own: TransferQueuePlane, process: str) -> None:
-    kill(own, process)
-    dead = within(own, lambda: own.put("p", rows("c")))
-    assert isinstance(dead, DeadControllerError), dead
-    assert dead.found.startswith(f"{process} of plane-")
-    handle = own.handle()
-    assert isinstance(within(own, lambda: connect(handle)), UnavailableError | HandleError)
+def test_a_killed_controller_or_ledger_is_named_soon(own: TransferQueuePlane) -> None:
+    handle, pids = own.handle(), own.pids()
+    for process in ("controller", "ledger"):
+        os.kill(pids[process], signal.SIGKILL)
+        dead = within(own, lambda: own.put("p", rows("c")))
+        assert isinstance(dead, DeadControllerError), dead
+        assert dead.found.startswith(f"{process} of plane-")
+        refused = within(own, lambda: connect(handle))
+        assert isinstance(refused, DeadControllerError | HandleError), refused
 
 
 def test_a_plane_that_is_closed_ends_its_calls_its_processes_and_its_joiners(

@@ -169,6 +169,29 @@ def test_the_recipes_advantages_reach_the_loss(
     assert metrics["train/advantages/mean"] == pytest.approx(-expected)
 
 
+def test_groups_that_are_named_are_compared_by_themselves_even_of_one_row(
+    policy: Policy, recipe: Callable[..., Recipe], samples: list[Sample]
+) -> None:
+    own = recipe(
+        "rollouts.per_prompt=2",
+        "advantages.kind=grpo",
+        "advantages.normalise_std=false",
+        "advantages.epsilon=null",
+    )
+    # The same row in two groups, each of equal rewards: nothing is learnt from either.
+    batch = [*samples[:2], *samples[:2]]
+    rewards = (1.0, 1.0, 0.0, 0.0)
+    batch = [
+        dataclasses.replace(sample, reward=reward)
+        for sample, reward in zip(batch, rewards, strict=True)
+    ]
+    scores = score(policy, own, batch, OWN)
+    apart = update(policy, own, batch, scores, OWN, groups=[4, 4, 7, 7])
+    assert (apart["train/groups"], apart["train/groups_without_advantage"]) == (2, 2)
+    together = update(policy, own, batch, scores, OWN)
+    assert (together["train/groups"], together["train/groups_without_advantage"]) == (1, 0)
+
+
 KL_RECIPE = ("advantages.kl_coefficient=0.25", "advantages.kl_estimator=k1")
 
 
