@@ -191,7 +191,13 @@ def test_a_cancelled_run_leaves_whole_committed_groups_only(
     async def cancelled() -> Run:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        moment = Moments(which, lambda: loop.call_soon_threadsafe(task.cancel))
+
+        def cancel() -> None:
+            # The plane is asked once more when the run is over.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(task.cancel)
+
+        moment = Moments(which, cancel)
         plane = MomentousPlane(moment)
         run = started(make_run, schedule, *budgets(BUDGET, BUDGET), moment=moment, plane=plane)
         try:
