@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from exacthead.config import Harness, load
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 ROOT = Path(__file__).parents[2]
-
-# On a busy machine a slow example says nothing about the code.
-settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("slow")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
 
 from posttrain.model.load import load_model, load_tokenizer
 from posttrain.policy.options import PolicyOptions
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
-# A slow machine is no finding.
-settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("slow")
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY_LLAMA = ROOT / "fixtures" / "tiny-llama"
