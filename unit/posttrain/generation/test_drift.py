@@ -84,7 +84,7 @@ def test_a_stale_prefix_cache_is_within_the_bound_at_each_step_and_seen_by_the_t
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    async def forgets_to_forget(*_: Any) -> bool:
+    async def forgets_to_forget(*_: Any, **__: Any) -> bool:
         return True
 
     fresh = run()
