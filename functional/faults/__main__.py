@@ -50,6 +50,7 @@ def main() -> int:
     metrics = {
         "step": 1,
         "chaos/stage": injected.stage,
+        "chaos/stage_as_expected": int(injected.stage in leg.stages),
         "chaos/seconds": seconds,
         "chaos/ended_in_time": int(ended is not None and seconds <= leg.within_s + GOING_S),
         **ending(-1 if ended is None else ended, run.printed(), leg),

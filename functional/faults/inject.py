@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unit.chaos.tree import Training
 
 UNIT = "ray::SimpleStorageUnit"
+BEGUN = r"\] generation: starts"
 _POLL_S = 0.002
 
 
@@ -36,9 +37,9 @@ class Injected:
 
 
 def engine_idle(run: Training) -> Injected:
-    """Kill the engine while the policy trains: without a window nothing is generated then."""
+    """Kill the engine when the policy is at work: without a window nothing is generated then."""
     engine = _engine(run)
-    run.wait_for(r"\] training: starts")
+    run.wait_for(r"\] logprobs: starts")
     engine.kill()
     return _injected(run)
 
@@ -53,7 +54,7 @@ def engine_serving(run: Training) -> Injected:
 
 def gate_killed(run: Training) -> Injected:
     """Kill the gate when it has calls at the engine."""
-    run.wait_for(r"\] step: starts")
+    run.wait_for(BEGUN)
     gate = run.gym()
     _until_called(run)
     gate.kill()
@@ -62,7 +63,7 @@ def gate_killed(run: Training) -> Injected:
 
 def unit_killed(run: Training) -> Injected:
     """Kill one storage unit when the engine has calls to stage."""
-    run.wait_for(r"\] step: starts")
+    run.wait_for(BEGUN)
     unit, *_ = run.titled(UNIT)
     _until_called(run)
     unit.kill()
@@ -71,7 +72,7 @@ def unit_killed(run: Training) -> Injected:
 
 def sink_failure(run: Training) -> Injected:
     """Let the storage units hang until a call has failed to be staged, and then go on."""
-    run.wait_for(r"\] step: starts")
+    run.wait_for(BEGUN)
     units = run.titled(UNIT)
     for unit in units:
         unit.suspend()
@@ -86,14 +87,14 @@ def sink_failure(run: Training) -> Injected:
 
 
 def from_the_start(run: Training) -> Injected:
-    """Wait for the first step of a run that was started with its fault."""
-    run.wait_for(r"\] step: starts")
+    """Wait for the first rollouts of a run that was started with its fault."""
+    run.wait_for(BEGUN)
     return _injected(run)
 
 
 def _engine(run: Training) -> psutil.Process:
-    """The engine; looked for when it listens, and before anything depends on when it is found."""
-    run.wait_for(r"\] step: starts")
+    """The engine, which listens by now; finding it takes a moment."""
+    run.wait_for(BEGUN)
     return run.engine(0)
 
 

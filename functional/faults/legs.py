@@ -32,6 +32,7 @@ class Leg:
         servers: what is changed about Gym's servers: see `functional.faults.servers`.
         per_prompt: rollouts of a group.
         budget: failed groups that the run lives through, of each kind.
+        stages: one of these must be the run's last when the fault is in.
         within_s: seconds from the fault to the end of the run and of all its processes.
     """
 
@@ -41,11 +42,14 @@ class Leg:
     servers: str = ""
     per_prompt: int = 2
     budget: int = 0
+    stages: tuple[str, ...] = ("generation",)
     within_s: float = 90.0
 
 
 LEGS = {
-    "engine_idle": Leg(inject.engine_idle, said="generation-0 died"),
+    "engine_idle": Leg(
+        inject.engine_idle, said="generation-0 died", stages=("logprobs", "training", "refit")
+    ),
     "engine_serving": Leg(inject.engine_serving, said="generation-0 died", per_prompt=MANY),
     "gate_killed": Leg(
         inject.gate_killed,
@@ -54,7 +58,7 @@ LEGS = {
     ),
     "unit_killed": Leg(
         inject.unit_killed,
-        said=r"(?s)unit-\d.* (dead|died)|staging_dead|worker_capture_failed",
+        said=r"unit-\d of \S+ is dead",
         per_prompt=MANY,
     ),
     "sink_failure": Leg(
