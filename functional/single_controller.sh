@@ -13,18 +13,18 @@ on=(
 
 leg=$1
 case $leg in
-flag_off) single_controller "$recipe" ;;
-capture) single_controller "$recipe" "${on[@]}" ;;
-agreement)
-    plain=$EXACTHEAD_ARTIFACTS/plain captured=$EXACTHEAD_ARTIFACTS/captured
-    EXACTHEAD_ITEM_FOLDER=$plain single_controller "$recipe" run.steps=2
-    EXACTHEAD_ITEM_FOLDER=$captured EXACTHEAD_PYTHON_GENERATION=$EXACTHEAD_PYTHON_CAPTURING \
-        single_controller "$recipe" run.steps=2 "${on[@]}"
-    "$EXACTHEAD_PYTHON_POLICY" -m posttrain.capture.agreement \
-        "$plain/samples.jsonl" "$captured/samples.jsonl" "$EXACTHEAD_ITEM_FOLDER"
-    ;;
-*)
-    echo "no leg $leg" >&2
-    exit 2
-    ;;
+    flag_off) single_controller "$recipe" ;;
+    capture) single_controller "$recipe" "${on[@]}" ;;
+    agreement)
+        plain=$EXACTHEAD_ARTIFACTS/plain captured=$EXACTHEAD_ARTIFACTS/captured
+        EXACTHEAD_ITEM_FOLDER=$plain single_controller "$recipe" run.steps=2
+        EXACTHEAD_ITEM_FOLDER=$captured EXACTHEAD_PYTHON_GENERATION=$EXACTHEAD_PYTHON_CAPTURING \
+            single_controller "$recipe" run.steps=2 "${on[@]}"
+        "$EXACTHEAD_PYTHON_POLICY" -m posttrain.capture.agreement \
+            "$plain/samples.jsonl" "$captured/samples.jsonl" "$EXACTHEAD_ITEM_FOLDER"
+        ;;
+    *)
+        echo "no leg $leg" >&2
+        exit 2
+        ;;
 esac

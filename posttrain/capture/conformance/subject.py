@@ -70,7 +70,7 @@ class Subject:
                 [*command, self.factory, self.place, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(_added_paths())},
             )
         with Connection(ours.detach()) as connection:
             try:
@@ -78,6 +78,16 @@ class Subject:
             finally:
                 process.kill()
                 process.wait()
+
+
+def _added_paths() -> list[str]:
+    """Where modules are looked for besides the interpreter's own folders.
+
+    Libraries put folders inside of those there too, which come last here and would come first in
+    the other process: setuptools' own copies of packages are such.
+    """
+    own = (sys.prefix, sys.base_prefix)
+    return [path for path in sys.path if path and not path.startswith(own)]
 
 
 def make(factory: str, place: str) -> Clients:
