@@ -21,7 +21,7 @@ from posttrain.dataplane.errors import (
     UnavailableError,
 )
 from posttrain.dataplane.ledger_actor import LedgerActor
-from posttrain.dataplane.library import (
+from posttrain.dataplane.tq import (
     SequentialSampler,
     SimpleStorageUnit,
     TransferQueueController,

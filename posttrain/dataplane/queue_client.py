@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posttrain.dataplane.batches import SERIAL, Batch, from_tensors, to_tensors
-from posttrain.dataplane.library import AsyncTransferQueueClient, BatchMeta
 from posttrain.dataplane.processes import CONTROLLER
+from posttrain.dataplane.tq import AsyncTransferQueueClient, BatchMeta
 from posttrain.dataplane.units import server_info
 
 if TYPE_CHECKING:

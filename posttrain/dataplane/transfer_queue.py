@@ -24,9 +24,9 @@ from posttrain.dataplane.errors import (
     UnavailableError,
 )
 from posttrain.dataplane.ledger import Entry, Located, Place
-from posttrain.dataplane.library import StorageKeyNotFoundError
 from posttrain.dataplane.processes import READ_LOG, Deadline, Processes
 from posttrain.dataplane.queue_client import QueueClient
+from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.values import kinds_of, names_of
 from posttrain.dataplane.watch import PROBE_S, served, watched
 

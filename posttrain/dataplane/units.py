@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import zmq
 
-from posttrain.dataplane.library import (
+from posttrain.dataplane.plane import Served
+from posttrain.dataplane.tq import (
     METRICS_COLLECTOR_IDENTITY_PREFIX,
     Role,
     ZMQMessage,
@@ -20,7 +21,6 @@ from posttrain.dataplane.library import (
     ZMQServerInfo,
     create_zmq_socket,
 )
-from posttrain.dataplane.plane import Served
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

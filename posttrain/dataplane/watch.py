@@ -15,8 +15,8 @@ from posttrain.dataplane.errors import (
     PlaneTimeoutError,
     UnavailableError,
 )
-from posttrain.dataplane.library import StorageKeyNotFoundError
 from posttrain.dataplane.processes import CONTROLLER, LOOK_S, READ_LOG
+from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.units import ask
 
 if TYPE_CHECKING:
