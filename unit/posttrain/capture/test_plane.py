@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,7 @@ from posttrain.capture.settings import CaptureSettings
 from posttrain.capture.staging.plane import PlaneStore
 from posttrain.generation.settings import EngineSettings
 from posttrain.generation.worker import GenerationWorker
-from unit.posttrain.capture.conftest import CALL_S, MAX_LEN, ROOT, TINY_LLAMA
+from unit.posttrain.capture.conftest import CALL_S, MAX_LEN, TINY_LLAMA
 from unit.posttrain.capture.gate import AGAIN, QUESTION, Gate, user
 from unit.posttrain.capture.plane_sink import PLANE
 
@@ -30,26 +29,13 @@ ROUNDS_S = (0.0, 0.004)
 
 @pytest.fixture(scope="module")
 def queue() -> Iterator[TransferQueuePlane]:
-    import ray
-
     from posttrain.dataplane.transfer_queue import TransferQueuePlane
+    from unit.posttrain.clusters import own_cluster
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH") or str(ROOT))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            num_cpus=1,
-            include_dashboard=False,
-            object_store_memory=80 << 20,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
-        try:
-            plane = TransferQueuePlane.start(deadline_s=CALL_S)
-            yield plane
-            plane.close()
-        finally:
-            ray.shutdown()
+    with own_cluster():
+        plane = TransferQueuePlane.start(deadline_s=CALL_S)
+        yield plane
+        plane.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,24 +135,13 @@ def recipe() -> Callable[..., SingleRecipe]:
 @pytest.fixture(scope="session")
 def queue() -> Iterator[DataPlane]:
     """A TransferQueue plane in a cluster of its own."""
-    import ray
-
     from posttrain.dataplane.transfer_queue import TransferQueuePlane
+    from unit.posttrain.clusters import own_cluster
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH") or str(ROOT))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            num_cpus=1,
-            include_dashboard=False,
-            object_store_memory=80 << 20,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
+    with own_cluster():
         plane = TransferQueuePlane.start(deadline_s=60)
         yield plane
         plane.close()
-        ray.shutdown()
 
 
 @pytest.fixture

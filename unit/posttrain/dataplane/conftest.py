@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import ray
 from hypothesis import HealthCheck, settings
 
 from posttrain.dataplane import DataPlane, MemoryPlane
+from unit.posttrain.clusters import own_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +25,6 @@ settings.register_profile(
 )
 settings.load_profile("planes")
 
-ROOT = Path(__file__).resolve().parents[3]
 FIELDS = ("tokens", "logprobs", "number", "share", "text", "blob")
 NUMBERS = itertools.count()
 
@@ -35,18 +32,8 @@ NUMBERS = itertools.count()
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[str]:
     """A Ray cluster; its address."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH") or str(ROOT))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            num_cpus=1,
-            include_dashboard=False,
-            object_store_memory=80 << 20,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
-        yield ray.get_runtime_context().gcs_address
-        ray.shutdown()
+    with own_cluster() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

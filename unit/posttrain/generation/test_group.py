@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from posttrain.generation.group import GenerationGroup
 from posttrain.generation.settings import Sampling
 from posttrain.refit.acknowledgement import Served, check_acknowledgements
 from posttrain.refit.transport import TRANSPORTS
+from unit.posttrain.clusters import own_cluster
 from unit.posttrain.generation.refitting import make_request, offered, sending
 
 if TYPE_CHECKING:
@@ -27,30 +27,14 @@ if TYPE_CHECKING:
 
     from posttrain.generation.settings import EngineSettings
 
-ROOT = Path(__file__).resolve().parents[3]
 START_S = 300.0
 END_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    # Ray's sockets limit the length of the path, so pytest's own folder is too deep.
-    with (
-        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH") or str(ROOT))
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            object_store_memory=96 << 20,
-            log_to_driver=False,
-            _temp_dir=folder,
-            _node_ip_address="127.0.0.1",
-        )
+    with own_cluster(cpus=2):
         yield
-        ray.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from posttrain.policy.options import PolicyOptions
 from posttrain.refit.offer import Request
 from posttrain.refit.stream import Arrival
 from posttrain.sampling import Distribution
+from unit.posttrain.clusters import own_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,23 +33,9 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster(repository: Path, stacks: Path) -> Iterator[None]:
-    path = os.environ.get("PYTHONPATH") or str(repository)
-    variables = {"PYTHONPATH": path, "EXACTHEAD_STACKS_DIR": str(stacks)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        ray.init(
-            num_cpus=2,
-            include_dashboard=False,
-            object_store_memory=80 << 20,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
+def cluster(stacks: Path) -> Iterator[None]:
+    with own_cluster(cpus=2, EXACTHEAD_STACKS_DIR=str(stacks)):
         yield
-        ray.shutdown()
 
 
 @pytest.fixture
