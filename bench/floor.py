@@ -88,6 +88,7 @@ class Floor:
             max_tokens=size.new_tokens,
             ignore_eos=True,
             logprobs=0,
+            detokenize=False,
         )
 
     def step(self) -> None:

@@ -39,6 +39,8 @@ async def complete(
         ignore_eos=sampling.ignore_eos,
         logprobs=0,
         output_kind=RequestOutputKind.FINAL_ONLY,
+        # Nobody reads the text: the caller takes token ids.
+        detokenize=False,
     )
     requests = {uuid.uuid4().hex: tokens_input(list(prompt)) for prompt in prompts}
     try:
