@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from posttrain.refit.acknowledgement import check_acknowledgements, check_sampled_with
@@ -54,19 +55,22 @@ class Learner:
         """
         limits, drawn_from = self.recipe.timeouts, self.recipe.generation.drawn_from
         with self.stages.stage("logprobs", limits.train_s):
-            served = self.generation.served()
+            # Engines read their weights back while the ranks compute, where both have their memory.
+            served = cache(self.generation.ask_served())
             if self._shares_memory:
+                served()
                 self.generation.sleep()
                 self.policy.to_device()
             checksum = self.policy.checksum_since_offer()
+            scores = score(self.policy, self.recipe, samples, drawn_from)
             versions = [sample.weight_version for sample in samples]
+            version = check_sampled_with(served(), checksum, versions, staleness)
             metrics: Metrics = {
                 "policy/checksum_before_step": checksum,
-                "train/weight_version": check_sampled_with(served, checksum, versions, staleness),
+                "train/weight_version": version,
             }
-            checksums = [each.checksum for each in served.values()]
+            checksums = [each.checksum for each in served().values()]
             metrics |= _by_worker("checksum_before_refit", checksums)
-            scores = score(self.policy, self.recipe, samples, drawn_from)
         with self.stages.stage("training", limits.train_s):
             metrics |= update(self.policy, self.recipe, samples, scores, drawn_from, groups=groups)
         return metrics

@@ -12,7 +12,7 @@ from posttrain.generation.worker import GenerationWorker
 from posttrain.refit.offer import engine_receivers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from posttrain.generation.direct import Completion
@@ -130,7 +130,12 @@ class GenerationGroup:
 
     def served(self) -> dict[str, Served]:
         """The version and the checksum of each worker's live weights, read back."""
-        return self._call("served")
+        return self.ask_served()()
+
+    def ask_served(self) -> Callable[[], dict[str, Served]]:
+        """Have the weights read back; what is returned waits for the answers of `served`."""
+        calls = {name: self._actors.submit(name, "served") for name in self.names}
+        return lambda: self._actors.gather("served", calls, self._timeout_s)
 
     def check(self) -> None:
         """Raise when a worker's process has died; asks nobody, so it costs nothing.

@@ -118,9 +118,9 @@ class Generation:
     names: tuple[str, ...] = ("generation-0", "generation-1")
     receivers: tuple[str, ...] = ("generation-0 rank 0", "generation-1 rank 0")
 
-    def served(self) -> dict[str, Served]:
+    def ask_served(self) -> Callable[[], dict[str, Served]]:
         version = self.weights.served
-        return {name: Served(version, checksum(version)) for name in self.names}
+        return lambda: {name: Served(version, checksum(version)) for name in self.names}
 
     def refit(self, offer: Offer) -> list[Acknowledgement]:
         self.refits.append(offer.request)
