@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.stop import end_with_parent, stoppable
-from exacthead.terminal import Terminal
+from exacthead.terminal import Terminal, may_be_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,9 +65,11 @@ def _upkeep() -> ModuleType:
 
 
 def _end(words: str, code: int) -> int:
-    sys.stdout.flush()
-    sys.stderr.write(f"exacthead: {words}\n")
-    sys.stderr.flush()
+    with may_be_lost():
+        sys.stdout.flush()
+    with suppress(OSError):  # nobody reads it; the exit code says it too
+        sys.stderr.write(f"exacthead: {words}\n")
+        sys.stderr.flush()
     return code
 
 
