@@ -24,9 +24,12 @@ OWN_ROLE = "suite"
 
 
 class Table(BaseModel):
-    """A table of harness.toml; closed, so that a misspelt key never becomes a silent default."""
+    """A table of harness.toml; closed, so that a misspelt key never becomes a silent default.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    TOML has NaN and infinities: a limit of NaN is never reached, and none of its numbers may be one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Project(Table):
@@ -82,17 +85,17 @@ class Worker(Table):
 class Resources(Table):
     """What an item asks of the machine; memory in GB of 10^9 bytes."""
 
-    cpus: int = 1
-    memory_gb: float = 1.0
-    accelerators: int = 0
+    cpus: int = Field(default=1, ge=1)
+    memory_gb: float = Field(default=1.0, gt=0)
+    accelerators: int = Field(default=0, ge=0)
 
 
 class Runner(Table):
     """A machine's resources."""
 
-    cpus: int
-    memory_gb: float
-    accelerators: int = 0
+    cpus: int = Field(ge=1)
+    memory_gb: float = Field(gt=0)
+    accelerators: int = Field(default=0, ge=0)
 
     def short_of(self, asked: Resources, has: str = "there are") -> list[str]:
         """Each resource that is less here than what is asked for, with both numbers."""
@@ -119,7 +122,8 @@ class Suite(Resources):
     is accepted also by a strict run.
     """
 
-    paths: tuple[str, ...]
+    # Without any, pytest would take its configured paths, or all there is.
+    paths: tuple[str, ...] = Field(min_length=1)
     worker: str
     markers: str = ""
     arguments: tuple[str, ...] = ()
@@ -174,7 +178,7 @@ class Job(Resources):
     script: str
     contract: str
     level: Level
-    timeout_s: float
+    timeout_s: float = Field(gt=0)
     legs: dict[str, Leg]
 
     def contract_of(self, leg: str) -> str:
