@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from exacthead.config import Runner
 from exacthead.errors import HarnessError
+from exacthead.tables import Runner
 from exacthead.workers.interpreter import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
-    from exacthead.config import Harness, Job, Worker
+    from exacthead.config import Harness
+    from exacthead.tables import Job, Worker
 
 # Free space that is asked for, in GB of 10^9 bytes: for one run, for a worker that is not built
 # yet, for one with torch (measured: 6.7 GB on an empty cache of uv), and for each further one with

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead import machine
-from exacthead.config import Job, Leg, Runner
 from exacthead.errors import HarnessError
 from exacthead.machine import Need
+from exacthead.tables import Job, Leg, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
