@@ -142,8 +142,10 @@ def _uv_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     for path in _uv_files(environ):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise HarnessError(f"read {path}", str(error), "mend the TOML syntax there") from error
+        except (OSError, ValueError) as error:
+            raise HarnessError(
+                f"read {path}", str(error), "mend uv's configuration there"
+            ) from error
         settings |= _uv_file_settings(data)
     for name, variables in {
         "index-url": ("UV_INDEX_URL", "UV_DEFAULT_INDEX"),
@@ -176,7 +178,7 @@ def _uv_files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _uv_file_settings(data: dict[str, Any]) -> dict[str, Any]:
-    flat = {**data.get("pip", {}), **data}
+    flat = {**data, **data.get("pip", {})}  # for `uv pip`, its own table wins
     names = ("index-url", "extra-index-url", "find-links", "no-index")
     settings = {name: flat[name] for name in names if name in flat}
     indexes = flat.get("index", [])
