@@ -14,7 +14,6 @@ in the key with the digest of its file. What was configured goes into the proven
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +137,8 @@ def read_indexes(environ: Mapping[str, str] = os.environ) -> Indexes:
 
 def _uv_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     """The settings of uv itself that name sources, under the names that pip gives them."""
+    import tomllib  # came with Python 3.11; an older one gets as far as being told so
+
     settings: dict[str, Any] = {}
     for path in _uv_files(environ):
         try:
