@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -73,6 +74,14 @@ def _end(words: str, code: int) -> int:
     return code
 
 
+def _gigabytes(text: str) -> float:
+    value = float(text)
+    # A slip such as -1 would remove everything.
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text} is no amount to keep; give GB from 0 on")
+    return value
+
+
 class _Parser(argparse.ArgumentParser):
     """Says how an option gets a value that looks like an option itself."""
 
@@ -141,7 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
     what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
     what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
-    what.add_argument("--gc", metavar="GB", type=float, help="least recently used ones go")
+    what.add_argument(
+        "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
+    )
 
     lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
     lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
