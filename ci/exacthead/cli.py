@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import sys
 from contextlib import suppress
@@ -31,6 +32,9 @@ def main(argv: Sequence[str]) -> int:
         0 green, 1 red, 2 refused before anything ran, 130 interrupted.
     """
     arguments = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a test said may hold what this terminal's encoding has not; that ends no run.
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Paths and metric names are shown as they are: no markup, no emoji, no colouring of numbers.
     width = None if sys.stdout.isatty() else _WIDTH
     console = Terminal(width=width, markup=False, highlight=False, emoji=False)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import exacthead
+
+if TYPE_CHECKING:
+    from unit.exacthead.conftest import Repository
 
 ITEM = """
 import sys
@@ -64,3 +69,16 @@ def test_what_is_read_is_shown() -> None:
 
     lines = ["it begins", "item | said by an item", "item | and more"]
     assert shown.splitlines() == [*lines, "said by the session", "and its summary"]
+
+
+def test_a_terminal_of_another_encoding_costs_the_run_nothing(small_repository: Repository) -> None:
+    said = "def test_sum():\n    assert 'é' == '→'\n"
+    small_repository.commit({"unit/sums/test_sums.py": said})
+
+    code, printed = small_repository.exacthead("unit", PYTHONIOENCODING="ascii")
+
+    assert code == 1, printed
+    assert r"assert '\xe9' == '\u2192'" in printed
+    assert printed.endswith("0 passed, 1 failed, 0 skipped\n")
+    state = json.loads((small_repository.run_folder() / "result.json").read_text(encoding="utf-8"))
+    assert state["state"] == "failed"
