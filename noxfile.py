@@ -1,13 +1,13 @@
 """The sessions: each hands its arguments to `python -m exacthead` in the harness's environment.
 
 `nox -l` lists them; `nox -s NAME -- --help` shows a session's options. Works from any nox: nothing
-but nox is imported before that environment has been found or built.
+but nox is imported before that environment has been found or built, and a nox whose Python is too
+old for it is told so.
 """
 
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path
 
 import nox
@@ -27,11 +27,16 @@ def exacthead(session: nox.Session, *arguments: str) -> None:
     """Run one harness command; Ctrl-C leaves it the time it needs to clean up."""
     sys.path.insert(0, str(ROOT / "ci"))
     from exacthead import bootstrap
+    from exacthead.errors import HarnessError
 
+    try:
+        python, environment = bootstrap.harness_python(ROOT), bootstrap.harness_environment(ROOT)
+    except HarnessError as error:
+        session.error(str(error))
     ran = session.run(
-        str(bootstrap.harness_python(ROOT)),
+        str(python),
         *("-m", "exacthead", *arguments, *session.posargs),
-        env=bootstrap.harness_environment(ROOT),
+        env=environment,
         external=True,
         interrupt_timeout=INTERRUPT_S,
         terminate_timeout=PATIENCE_S,
@@ -139,6 +144,8 @@ def reproduce(session: nox.Session) -> None:
 @nox.session
 def ci(session: nox.Session) -> None:
     """The sessions that harness.toml lists under [ci]."""
+    import tomllib  # came with Python 3.11
+
     declared = tomllib.loads((ROOT / "ci" / "harness.toml").read_text(encoding="utf-8"))
     for name in declared.get("ci", {}).get("sessions", []):
         session.notify(name)

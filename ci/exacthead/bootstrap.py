@@ -1,7 +1,8 @@
 """Find or fetch uv, build the locked harness environment, run nox in it. Standard library only.
 
 ``noxw`` imports this before anything is installed, and the noxfile inside whatever nox there is: so
-it, and what it imports of this package, needs nothing but the standard library.
+it, and what it imports of this package, needs nothing but the standard library, and can be imported
+by an older Python than the oldest one, to say so.
 """
 
 from __future__ import annotations

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import io
+import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.stop import end_with_parent, stoppable
-from exacthead.terminal import Terminal
+from exacthead.terminal import Terminal, may_be_lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +32,9 @@ def main(argv: Sequence[str]) -> int:
         0 green, 1 red, 2 refused before anything ran, 130 interrupted.
     """
     arguments = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a test said may hold what this terminal's encoding has not; that ends no run.
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Paths and metric names are shown as they are: no markup, no emoji, no colouring of numbers.
     width = None if sys.stdout.isatty() else _WIDTH
     console = Terminal(width=width, markup=False, highlight=False, emoji=False)
@@ -64,10 +70,20 @@ def _upkeep() -> ModuleType:
 
 
 def _end(words: str, code: int) -> int:
-    sys.stdout.flush()
-    sys.stderr.write(f"exacthead: {words}\n")
-    sys.stderr.flush()
+    with may_be_lost():
+        sys.stdout.flush()
+    with suppress(OSError):  # nobody reads it; the exit code says it too
+        sys.stderr.write(f"exacthead: {words}\n")
+        sys.stderr.flush()
     return code
+
+
+def _gigabytes(text: str) -> float:
+    value = float(text)
+    # A slip such as -1 would remove everything.
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text} is no amount to keep; give GB from 0 on")
+    return value
 
 
 class _Parser(argparse.ArgumentParser):
@@ -138,7 +154,9 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
     what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
     what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
-    what.add_argument("--gc", metavar="GB", type=float, help="least recently used ones go")
+    what.add_argument(
+        "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
+    )
 
     lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
     lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from exacthead.config import Harness, Runner
+    from exacthead.config import Harness
     from exacthead.plan import Item
+    from exacthead.tables import Runner
 
 
 def functional(harness: Harness, arguments: Namespace, console: Console) -> int:

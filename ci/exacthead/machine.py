@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from exacthead.config import Runner
 from exacthead.errors import HarnessError
+from exacthead.runs.oom import own_group
+from exacthead.tables import Runner
 from exacthead.workers.interpreter import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
-    from exacthead.config import Harness, Job, Worker
+    from exacthead.config import Harness
+    from exacthead.runs.oom import MemoryGroup
+    from exacthead.tables import Job, Worker
 
 # Free space that is asked for, in GB of 10^9 bytes: for one run, for a worker that is not built
 # yet, for one with torch (measured: 6.7 GB on an empty cache of uv), and for each further one with
@@ -96,8 +99,15 @@ def needs(
     return found
 
 
-def this_runner() -> Runner:
-    """The machine's own resources; memory in GB of 10^9 bytes."""
+def this_runner(group: MemoryGroup | None = None) -> Runner:
+    """The machine's own resources; memory in GB of 10^9 bytes.
+
+    Args:
+        group: the control group whose limit holds here, as of a container; the process's own
+            unless given.
+    """
+    memory = psutil.virtual_memory().total
+    limit = (group or own_group()).limit
     smi = shutil.which("nvidia-smi")
     accelerators = 0
     if smi:
@@ -105,7 +115,7 @@ def this_runner() -> Runner:
         accelerators = len(listed.stdout.splitlines()) if listed.returncode == 0 else 0
     return Runner(
         cpus=len(os.sched_getaffinity(0)),
-        memory_gb=round(psutil.virtual_memory().total / 1e9, 1),
+        memory_gb=round((memory if limit is None else min(memory, limit)) / 1e9, 1),
         accelerators=accelerators,
     )
 

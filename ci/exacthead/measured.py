@@ -78,6 +78,9 @@ def settings(harness: Harness, *, contexts: bool = False) -> Settings | None:
 def measure(harness: Harness, plan: Plan, folder: RunFolder, base: str) -> Measured | None:
     """Combine the run's coverage; None when nothing was to be measured and no gate waits for it.
 
+    A gate is asked also where no item measured anything, as when what changed reaches no test: a
+    change without an executable line passes, and of any other nothing ran.
+
     Args:
         harness: the declarations of the checkout that ran.
         plan: what was run.
@@ -87,8 +90,8 @@ def measure(harness: Harness, plan: Plan, folder: RunFolder, base: str) -> Measu
     contexts = any(item.shard.contexts for item in plan.items if item.shard)
     asked = settings(harness, contexts=contexts)
     items = {item.id: folder.item_path(item.id).path for item in plan.items if item.measured}
-    if asked is None or not items:
-        return Measured(None, None, "no item measured anything", gated=True) if base else None
+    if asked is None or not (items or base):
+        return None
     coverage, patch, problem = None, None, ""
     try:
         coverage = combine_run(folder.path, items, harness.root, asked)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exacthead.errors import HarnessError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -46,6 +48,9 @@ def read_pip_config(
         environ: the environment to read ``PIP_*``, ``HOME`` and ``XDG_*`` from.
         prefix: the Python prefix whose ``pip.conf`` counts.
         system: the file that speaks for the whole machine.
+
+    Raises:
+        HarnessError: a file cannot be understood; pip would not run with it either.
     """
     found = [_read(path) for path in config_files(environ, prefix, system)]
     # A command's own section outranks [global] over all files, however weak its file is.
@@ -89,12 +94,21 @@ def config_files(environ: Mapping[str, str], prefix: str, system: Path = SYSTEM)
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
     parser = configparser.RawConfigParser()
-    parser.read(path, encoding="utf-8")
+    try:
+        parser.read(path, encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError) as error:
+        words = " ".join(str(error).split())
+        raise HarnessError(f"read {path}", words, "mend pip's configuration there") from error
     return {
-        section: {key: parser[section][key] for key in KEYS if key in parser[section]}
+        section: {key: value for key, value in _items(parser, section) if key in KEYS}
         for section in ("global", "install")
         if parser.has_section(section)
     }
+
+
+def _items(parser: configparser.RawConfigParser, section: str) -> Iterator[tuple[str, str]]:
+    """The settings of a section by the names that pip gives them: it takes either dash."""
+    return ((key.replace("_", "-"), value) for key, value in parser.items(section))
 
 
 def default_index(prefix: str = sys.base_prefix) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from exacthead.terminal import drop_output
+from exacthead.terminal import may_be_lost
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -39,8 +39,6 @@ class Prefixed:
             self._show(item_id, [rest] if rest else [])
 
     def _show(self, item_id: str, lines: list[str]) -> None:
-        try:
+        with may_be_lost():
             self._target.write("".join(f"{item_id} | {line}\n" for line in lines))
             self._target.flush()
-        except BrokenPipeError:
-            drop_output()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import exacthead
-from exacthead.config import OWN_ROLE
 from exacthead.plan import python_variable, seeded
 from exacthead.runs.files import write_json
 from exacthead.runs.item import ItemRequest
+from exacthead.tables import OWN_ROLE
 from exacthead.units.order import ShardOrder
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
-from exacthead.runs.render import markdown, show
+from exacthead.runs.render import markdown, plain, show
 from exacthead.runs.summary import summarize
 from exacthead.shards.nodeid import file_of
 from exacthead.triage.check import gone_files
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from exacthead.config import Harness
     from exacthead.judgement import Judgement
+    from exacthead.junit import Totals
     from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
     from exacthead.runs.item import ItemOutcome, ItemRequest
@@ -202,19 +203,21 @@ class Session:
     def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
         """The same text for the folder, the terminal and the CI system; the closing line last."""
         measured = self._measure(folder)
-        if measured and not measured.green and state is State.PASSED:
+        # A file that is missing shows as an error in the merged one.
+        files = [folder.item_path(result.item_id).junit for result in results]
+        totals = junit.merge(files, folder.path / "junit.xml")
+        red = bool(totals.broken) or (measured is not None and not measured.green)
+        if red and state is State.PASSED:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
         sections = (
+            *_lost(totals),
             *self.judgement.lines(*self._planned()),
             *(measured.lines() if measured else ()),
         )
         summary = summarize(state, results, folder.read_provenance(), folder.path, sections)
         text = markdown(summary)
         write_text(folder.summary, text)
-        # A file that is missing shows as an error in the merged one.
-        files = [folder.item_path(result.item_id).junit for result in results]
-        totals = junit.merge(files, folder.path / "junit.xml")
         for doubt in totals.doubts:
             self.say(f"junit.xml: {doubt}")
         show(summary, self.console)
@@ -253,3 +256,11 @@ class Session:
         except OSError as error:
             # The verdict stands; that CI does not show it is said where it can be.
             self.say(f"the step summary {path} cannot be written to: {error.strerror}")
+
+
+def _lost(totals: Totals) -> list[str]:
+    """The section of results that were written and are there no more; none when all are."""
+    if not totals.broken:
+        return []
+    lost = (f"- {plain(label)} was written, and cannot be read any more" for label in totals.broken)
+    return ["## Lost results", "", *lost, ""]

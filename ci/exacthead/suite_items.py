@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from exacthead.config import OWN_ROLE
 from exacthead.errors import HarnessError
 from exacthead.impact.run import apart
 from exacthead.plan import DRIVER, Item
 from exacthead.shards.divide import Shard as Part
 from exacthead.shards.divide import plan_shards
 from exacthead.shards.nodeid import file_of
+from exacthead.tables import OWN_ROLE
 from exacthead.units.absent import Absent
 from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
@@ -21,8 +21,8 @@ from exacthead.verdict import Kind, Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from exacthead.config import Suite
     from exacthead.shards.durations import Durations
+    from exacthead.tables import Suite
     from exacthead.units.collect import Collected
 
 MOST_RETRIES = 2

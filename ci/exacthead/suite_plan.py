@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from exacthead.config import OWN_ROLE
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.impact.map import read_map
@@ -18,6 +17,7 @@ from exacthead.runs.isolation import isolated_environment, private_folder
 from exacthead.shards import durations
 from exacthead.suite_items import Found, pytest_arguments, settled_item, shard_items
 from exacthead.suites import suite_workers, test_files, unmet
+from exacthead.tables import OWN_ROLE
 from exacthead.units.absent import absent
 from exacthead.units.collect import collect
 from exacthead.verdict import Kind, Verdict
@@ -25,10 +25,11 @@ from exacthead.verdict import Kind, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from exacthead.config import Harness, Runner, Suite
+    from exacthead.config import Harness
     from exacthead.plan import Item
     from exacthead.shards.durations import Durations
     from exacthead.suite_items import Wish
+    from exacthead.tables import Runner, Suite
     from exacthead.units.collect import Collected
     from exacthead.workers.spec import Spec
     from exacthead.workers.store import Built, Store

@@ -16,7 +16,8 @@ from exacthead.git import git
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from exacthead.config import Harness, Runner, Suite
+    from exacthead.config import Harness
+    from exacthead.tables import Runner, Suite
 
 _IMPORT_S = 300.0
 _SHOWN = 20

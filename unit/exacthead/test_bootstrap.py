@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead import bootstrap
-from exacthead.errors import HarnessError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -333,8 +332,47 @@ def test_nothing_of_the_caller_s_python_settings_reaches_the_harness(
     assert changes["PYTHONNOUSERSITE"] == "1"
 
 
-def test_a_nox_on_an_old_python_is_told_to_use_noxw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 10, 0))
+OLD = """
+import sys
+sys.modules["tomllib"] = None  # it came with Python 3.11, as did the least that the harness needs
+sys.version_info = (3, 10, 13, "final", 0)
+sys.path[:0] = [PATH]
+"""
 
-    with pytest.raises(HarnessError, match=r"call \./noxw"):
-        bootstrap.harness_python(ROOT)
+
+def old_python(program: str) -> subprocess.CompletedProcess[str]:
+    """A program in this Python, made to look like an older one."""
+    return subprocess.run(
+        [sys.executable, "-c", OLD.replace("PATH", repr(str(ROOT / "ci"))) + program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_nox_on_an_old_python_is_told_to_use_noxw() -> None:
+    done = old_python(
+        "from pathlib import Path\n"
+        "from exacthead import bootstrap\n"
+        "from exacthead.errors import HarnessError\n"
+        "try:\n"
+        "    bootstrap.harness_python(Path())\n"
+        "except HarnessError as error:\n"
+        "    print(error)\n"
+    )
+
+    assert done.stdout.startswith("a nox that runs on Python 3.11 or newer\n"), done.stderr
+    assert "call ./noxw" in done.stdout
+
+
+def test_the_noxfile_can_be_read_by_an_old_python() -> None:
+    stub = (
+        "import types\n"
+        "nox = sys.modules['nox'] = types.ModuleType('nox')\n"
+        "nox.session, nox.options = (lambda function: function), types.SimpleNamespace()\n"
+        "import runpy\n"
+    )
+    done = old_python(f"{stub}print(sorted(runpy.run_path({str(ROOT / 'noxfile.py')!r})))\n")
+
+    assert "'unit'" in done.stdout, done.stderr

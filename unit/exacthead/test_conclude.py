@@ -187,11 +187,20 @@ def test_a_leg_that_never_started_has_checks_that_were_not_run(leg: Bench) -> No
 
 def test_stages_are_the_last_finite_times(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
+    huge = 400 * "9"  # an integer that no float can hold
     metrics.write_text(
         '{"step": 1, "timing/a": 1, "timing/b": 2.5, "timing/c": true, "timing/d": NaN, "e": 1}\n'
-        '{"step": 2, "timing/a": 3}\n',
+        f'{{"step": 2, "timing/a": 3, "timing/f": {huge}, "timing/g": -{huge}}}\n'
+        '{"step": 3, "timing/h": 1e999}\n',
         encoding="utf-8",
     )
 
     assert stages(metrics) == {"a": 3.0, "b": 2.5}
     assert stages(tmp_path / "none") == {}
+
+
+def test_a_time_that_no_float_can_hold_costs_a_leg_its_verdict_nothing(leg: Bench) -> None:
+    line = f'{{"step": 1, "m": 1, "timing/x": {400 * "9"}}}\n'
+    leg.folder.metrics.write_text(line, encoding="utf-8")
+
+    assert leg.conclude(PASSED).verdict == PASSED

@@ -105,12 +105,12 @@ def test_every_problem_is_said_at_once(make_harness: Callable[[str], Harness]) -
         ('worker = "unit"', 'worker = "unti"', "suites.own.worker: no worker 'unti'; did you"),
         (
             'paths = ["unit"]',
-            'paths = []\nroles = { a = "y" }',
+            'paths = ["unit"]\nroles = { a = "y" }',
             "suites.own.roles.a: no worker 'y'",
         ),
         (
             'paths = ["unit"]',
-            'paths = []\nroles = { suite = "unit" }',
+            'paths = ["unit"]\nroles = { suite = "unit" }',
             "suites.own.roles.suite: this role is the suite's own",
         ),
         ("[groups]", '[lint]\nworker = "unti"\n[groups]', "lint.worker: no worker 'unti'; did you"),
@@ -148,6 +148,28 @@ def test_a_value_of_the_wrong_kind_is_named_with_its_place(
         make_harness('[workers.a]\nrequirements = "alpha"\n')
     with pytest.raises(HarnessError, match=r"workers\.a\.flavours\.rocm"):
         make_harness("[workers.a.flavours.rocm]\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        *(("timeout_s = 1", f"timeout_s = {n}", "jobs.train.timeout_s") for n in ("nan", "inf", 0)),
+        ("timeout_s = 1", "timeout_s = 1\nmemory_gb = nan", "jobs.train.memory_gb"),
+        ("timeout_s = 1", "timeout_s = 1\naccelerators = -1", "jobs.train.accelerators"),
+        ('worker = "unit"', 'worker = "unit"\ntest_timeout_s = inf', "suites.own.test_timeout_s"),
+        ("\ncpus = 1", "\ncpus = 0", "runners.small.cpus"),
+        ("memory_gb = 1", "memory_gb = inf", "runners.small.memory_gb"),
+        ('paths = ["unit"]', "paths = []", "suites.own.paths"),
+    ],
+)
+def test_a_limit_that_limits_nothing_is_an_error(
+    make_harness: Callable[[str], Harness], old: str, new: str, where: str
+) -> None:
+    assert old in WHOLE
+    with pytest.raises(HarnessError) as caught:
+        make_harness(WHOLE.replace(old, new))
+
+    assert f"{where}: " in caught.value.found
 
 
 def test_a_key_given_twice_is_an_error(make_harness: Callable[[str], Harness]) -> None:

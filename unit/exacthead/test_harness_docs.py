@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead.cli import main
-from exacthead.config import (
+from exacthead.config import Harness
+from exacthead.tables import (
     Ci,
     Coverage,
     FlavourRequirements,
-    Harness,
     Job,
     Leg,
     Lint,

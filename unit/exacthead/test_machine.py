@@ -3,18 +3,20 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from exacthead import machine
-from exacthead.config import Job, Leg, Runner
 from exacthead.errors import HarnessError
 from exacthead.machine import Need
+from exacthead.runs.oom import MemoryGroup
+from exacthead.tables import Job, Leg, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from exacthead.config import Harness
 
@@ -148,6 +150,17 @@ def test_this_machine_has_the_resources_that_this_process_may_use() -> None:
 
     assert runner.cpus == len(os.sched_getaffinity(0))
     assert runner.memory_gb > 0
+
+
+@pytest.mark.parametrize(("limit", "memory_gb"), [("4000000000", 4.0), ("max", None)])
+def test_the_limit_of_a_container_is_what_a_runner_has_of_the_memory(
+    tmp_path: Path, limit: str, memory_gb: float | None
+) -> None:
+    (tmp_path / "memory.max").write_text(f"{limit}\n", encoding="utf-8")
+    group = MemoryGroup(tmp_path, tmp_path, Path("/proc"))
+
+    whole = round(psutil.virtual_memory().total / 1e9, 1)
+    assert machine.this_runner(group).memory_gb == (memory_gb or whole)
 
 
 def test_accelerators_are_counted_as_the_driver_lists_them(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exacthead.errors import HarnessError
 from exacthead.pip_config import PipConfig, default_index, read_pip_config
 
 if TYPE_CHECKING:
@@ -95,6 +96,29 @@ def test_a_named_file_is_the_strongest_and_devnull_means_none(
     assert config(environ, tmp_path).index_url == "https://named.test"
     environ["PIP_CONFIG_FILE"] = "/dev/null"
     assert config(environ, tmp_path).index_url is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"index-url = x\n", b"[global]\nno-index = 1\nno-index = 0\n", b"[global]\na = \xff\n"],
+)
+def test_a_file_that_pip_could_not_read_is_named(
+    environ: dict[str, str], write: Callable[[str, str], Path], tmp_path: Path, content: bytes
+) -> None:
+    path = write(USER, "")
+    path.write_bytes(content)
+
+    with pytest.raises(HarnessError, match=f"read {path}"):
+        config(environ, tmp_path)
+
+
+def test_a_name_can_be_written_with_either_dash(
+    environ: dict[str, str], write: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    write(USER, "[global]\nindex_url = https://user.test\nFind-Links = /wheels\n")
+
+    expected = PipConfig(index_url="https://user.test", find_links=("/wheels",))
+    assert config(environ, tmp_path) == expected
 
 
 def test_a_percent_sign_in_an_address_is_kept(

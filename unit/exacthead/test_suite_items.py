@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exacthead.config import Suite
 from exacthead.errors import HarnessError
 from exacthead.plan import DRIVER
 from exacthead.shards.durations import Durations
@@ -19,6 +18,7 @@ from exacthead.suite_items import (
     settled_item,
     shard_items,
 )
+from exacthead.tables import Suite
 from exacthead.units.absent import Absent
 from exacthead.units.collect import Collected
 from exacthead.verdict import Kind, Verdict

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exacthead.config import Runner, load
+from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.suites import check_orphans, choose, orphans, suite_workers, unmet
 from exacthead.suites import test_files as files_of
+from exacthead.tables import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

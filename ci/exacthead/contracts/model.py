@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from exacthead.config import Table
 from exacthead.contracts.parts import (
     AtPoints,
     Bounds,
@@ -18,6 +17,7 @@ from exacthead.contracts.parts import (
     Windowed,
 )
 from exacthead.contracts.points import some_steps
+from exacthead.tables import Table
 
 
 class Equals(AtPoints):

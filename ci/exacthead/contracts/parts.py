@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from exacthead.config import Table
+from exacthead.tables import Table
 
 
 def _float_range(value: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -69,6 +70,10 @@ def read(path: Path) -> Recording:
     NaN and infinities are kept as data, so that the checks on them fail by name.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            # A pipe would keep us waiting for ever.
+            problem = f"{path.name} cannot be read: it is no regular file"
+            return Recording(State.BROKEN, Metrics(), problem)
         content = path.read_bytes()
     except FileNotFoundError:
         return Recording(State.MISSING, Metrics(), f"{path.name} is missing: nothing was recorded")

@@ -69,7 +69,7 @@ class Coverage:
         more = len(self.reasons) - _SHOWN
         reasons = (*self.reasons[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
         state = "" if self.complete else f", incomplete: {'; '.join(reasons)}"
-        return f"{shown} ({'; '.join(self.how)}){state}"
+        return f"{shown} ({'; '.join(self.how) or 'no item measured anything'}){state}"
 
 
 def combine_run(run: Path, items: Mapping[str, Path], root: Path, settings: Settings) -> Coverage:

@@ -94,10 +94,19 @@ def _note(process: Process, text: str) -> None:
     elif text.startswith(_CORE):
         process.cores.append(text.removeprefix(_CORE))
     elif text.startswith(_JOURNAL):
-        process.journals.append(Noted(*ast.literal_eval(text.removeprefix(_JOURNAL))))
+        process.journals += _noted(text.removeprefix(_JOURNAL))
     elif text.startswith(_SAVED):
         name = _name(text.removeprefix(_SAVED))
         process.files[FINISHED.sub("", name)] = name  # a later save renames it again
+
+
+def _noted(text: str) -> list[Noted]:
+    """The journal that a line names; none in a torn one, so that its lines count as lost."""
+    try:
+        base, context = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return []
+    return [Noted(base, context)]
 
 
 def _words(text: str) -> str:

@@ -7,31 +7,16 @@ reading them, and whoever wants records parses the clean text of one suite after
 
 from __future__ import annotations
 
-import re
-from typing import IO, TYPE_CHECKING
+from typing import IO
 from xml.parsers.expat import ExpatError
 
+from exacthead.junit.nesting import MOST_DEEP, PARENTS, Nesting
 from exacthead.junit.plain import FINAL, UnfitError, chunks, strict_parser
 from exacthead.junit.stated import BESIDES, by_attributes, by_element
-from exacthead.junit.suite import BADNESS, ITSELF, QUARANTINED, RED_TAGS, RESULTS, OpenSuite
+from exacthead.junit.suite import BADNESS, ITSELF, QUARANTINED, RED_TAGS, RESULTS
 from exacthead.junit.text import start_tag
 from exacthead.junit.times import microseconds, plain_microseconds
 
-if TYPE_CHECKING:
-    from exacthead.junit.suite import Suite
-
-# Readers on libxml2 refuse 256 levels: nobody could open the merged file.
-MOST_DEEP = 200
-_PARENTS = {
-    "testsuites": {""},
-    "testsuite": {"", "testsuite", "testsuites"},
-    "testcase": {"testsuite"},
-    "failure": {"testsuite", "testcase"},
-    "error": {"testsuite", "testcase"},
-    "skipped": {"testsuite", "testcase"},
-}
-# Possessive, so that a long tag that is only half there costs no time.
-_TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 _MOST_KNOWN = 10_000  # times; there are seldom more different ones
 
 
@@ -39,7 +24,7 @@ class NamespacedError(Exception):
     """The file uses XML namespaces, which cannot be left out of a range of bytes."""
 
 
-class Scanner:
+class Scanner(Nesting):
     """Reads one file from its start to its end, or to the break.
 
     Attributes:
@@ -48,17 +33,11 @@ class Scanner:
     """
 
     def __init__(self, source: IO[bytes]) -> None:
-        self.suites: list[Suite] = []
-        self.doubts: list[str] = []
-        self._source = source
+        super().__init__(source)
         self._parser = strict_parser()
         self._parser.StartElementHandler = self._started
         self._parser.EndElementHandler = self._ended
         self._parser.StartNamespaceDeclHandler = _refuse_namespace
-        self._tags: list[str] = []  # open elements down to the innermost suite
-        self._open: list[OpenSuite] = []
-        self._root = OpenSuite((), {}, 0)  # counts everything
-        self._in_suite = False  # whether the last of the tags is a suite's
         self._child = ""  # the tag of the suite's child that is or was open last
         self._inside = 0  # levels within that child, itself counted
         self._case: dict[str, str] = {}  # attributes of the last test case
@@ -67,12 +46,8 @@ class Scanner:
         self._quarantined = False  # whether that is a fault that was known
         self._stated = ("", "")  # a result that it says otherwise: its element's tag, and how
         self._strange: list[str] = []  # what no reader knows, and may be a result
-        self._cases = 0  # ended in the innermost suite and not yet counted there
-        self._sum = 0  # of their times, in microseconds
         self._known: dict[str | None, int] = {}
         self._odd: list[str] = []
-        # Where the last child of the innermost suite ended: the index and tag of its end.
-        self._last = (0, "")
 
     def scan(self) -> str:
         """Read the file.
@@ -111,13 +86,13 @@ class Scanner:
 
     def _started(self, tag: str, attributes: dict[str, str]) -> None:
         if self._inside:
-            if tag in _PARENTS:
+            if tag in PARENTS:
                 self._inside_child(tag, attributes)
             elif self._inside == 1 and self._child == "testcase" and tag not in BESIDES:
                 self._unknown_child(tag)
             self._inside += 1
             if self._inside > MOST_DEEP:
-                self._check_depth()
+                self._check_depth(self._inside)
         elif self._in_suite and tag != "testsuite":
             self._child = tag
             self._inside = 1
@@ -128,14 +103,14 @@ class Scanner:
                     self._time = self._new_time(attributes)
                 if "status" in attributes or "result" in attributes:
                     self._by_attributes(attributes)
-            elif tag in _PARENTS:
+            elif tag in PARENTS:
                 self._own_result(tag)
         else:
-            self._outside(tag, attributes)
+            self._outside(tag, attributes, self._parser.CurrentByteIndex)
 
     def _ended(self, tag: str) -> None:
         if not self._inside:
-            self._outside_ended(tag)
+            self._outside_ended(tag, self._parser.CurrentByteIndex)
             return
         self._inside -= 1
         if self._inside:
@@ -159,7 +134,7 @@ class Scanner:
             self._worst, self._quarantined = "", False
 
     def _inside_child(self, tag: str, attributes: dict[str, str]) -> None:
-        if self._inside > 1 or self._child not in _PARENTS[tag]:
+        if self._inside > 1 or self._child not in PARENTS[tag]:
             raise UnfitError(f"a <{tag}> in a <{self._child}>")
         self._open[-1].elements[RESULTS[tag]] += 1
         if BADNESS[tag] > BADNESS[self._worst]:
@@ -216,7 +191,7 @@ class Scanner:
 
     def _own_result(self, tag: str) -> None:
         """Give an error of the suite itself a test case, where every reader looks for it."""
-        if "testsuite" not in _PARENTS[tag]:
+        if "testsuite" not in PARENTS[tag]:
             raise UnfitError(f"a <{tag}> directly in <testsuite>")
         if tag in RED_TAGS:
             start = self._parser.CurrentByteIndex
@@ -233,97 +208,6 @@ class Scanner:
         index = self._parser.CurrentByteIndex
         if raw := self._tag_at(index, b"</" + tag.encode()):
             opened.leave(index, index + len(raw), raw + b"</testcase>")
-
-    def _outside(self, tag: str, attributes: dict[str, str]) -> None:
-        parent = self._tags[-1] if self._tags else ""
-        if not parent and tag not in {"testsuite", "testsuites"}:
-            raise UnfitError(f"its root is <{tag}>, not <testsuites> or <testsuite>")
-        if parent not in _PARENTS.get(tag, {parent}):
-            raise UnfitError(f"a <{tag}> directly in <{parent}>")
-        self._tags.append(tag)
-        self._check_depth()
-        self._in_suite = tag == "testsuite"
-        if tag == "testsuites":
-            self._root.suite.attributes = attributes
-        elif tag == "testsuite":
-            self._open_suite(attributes, self._parser.CurrentByteIndex)
-
-    def _outside_ended(self, tag: str) -> None:
-        self._tags.pop()
-        self._in_suite = bool(self._tags) and self._tags[-1] == "testsuite"
-        if tag == "testsuite":
-            self._close_suite(self._parser.CurrentByteIndex)
-
-    def _open_suite(self, attributes: dict[str, str], start: int) -> None:
-        raw = self._tag_at(start)
-        around: tuple[str, ...] = ()
-        if self._open:
-            self._count_cases()
-            self._open[-1].leave(start, start)
-            around = self._open[-1].suite.path
-        opened = OpenSuite(around, attributes, start + len(raw), empty=raw.endswith(b"/>"))
-        self._open.append(opened)
-        self._last = (opened.mark, "")
-
-    def _count_cases(self) -> None:
-        suite = self._open[-1].suite
-        suite.counts["tests"] += self._cases
-        suite.case_microseconds += self._sum
-        self._cases = self._sum = 0
-
-    def _close_suite(self, index: int) -> None:
-        self._count_cases()
-        inner = self._open.pop()
-        end = inner.mark
-        if not inner.empty:
-            end = index + len(self._tag_at(index))
-            inner.leave(index, end)
-        self._finish(inner, whole=True)
-        if self._open:
-            self._open[-1].mark = end
-            self._last = (end, "")
-
-    def _finish(self, opened: OpenSuite, *, whole: bool) -> None:
-        name = opened.suite.name
-        self.doubts += [f"suite {name!r} {doubt}" for doubt in opened.finish(whole=whole)]
-        self.suites.append(opened.suite)
-        (self._open[-1] if self._open else self._root).include(opened)
-
-    def _finish_root(self) -> None:
-        root = self._root
-        self.doubts += [f"the file {doubt}" for doubt in root.finish(whole=True)]
-        if root.suite.counts:
-            # An error that only the root told of; its time is no time of a suite.
-            root.suite.attributes = {}
-            self.suites.append(root.suite)
-
-    def _break_off(self) -> None:
-        """Keep the children that the innermost open suite holds whole, and end what is open."""
-        index, tag = self._last
-        if self._open:
-            self._count_cases()
-            raw = self._tag_at(index, b"</" + tag.encode()) if tag else b""
-            self._open[-1].cut(index + len(raw))
-        while self._open:
-            self._finish(self._open.pop(), whole=False)
-
-    def _check_depth(self) -> None:
-        if max(len(self._tags), self._inside) > MOST_DEEP:
-            raise UnfitError(f"it is nested deeper than {MOST_DEEP} levels")
-
-    def _tag_at(self, index: int, start: bytes = b"<") -> bytes:
-        """The tag at ``index`` as it is written; nothing when it does not begin with ``start``."""
-        size = 1 << 10
-        while True:
-            self._source.seek(index)
-            raw = self._source.read(size)
-            if not raw.startswith(start):
-                return b""
-            if found := _TAG.match(raw):
-                return found.group()
-            if len(raw) < size:
-                return b""
-            size *= 2
 
 
 def _refuse_namespace(_prefix: str | None, _uri: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -60,5 +61,7 @@ class Interrupts:
             if again
             else "\nending everything of this run (at most five seconds)\n"
         )
-        # Unbuffered, since the handler may run in the middle of a print.
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
+        # Unbuffered, since the handler may run in the middle of a print. Who read it may have gone
+        # by the same signal (`2>&1 | tee log`), and an error would leave the handler for anywhere.
+        with contextlib.suppress(OSError):
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())

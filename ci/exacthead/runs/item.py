@@ -217,7 +217,8 @@ def _supervise(order: Order, ports: Ports, echo: Echo, stop: Callable[[], bool])
         )
         with supervisor:
             report = _talk(supervisor, order, echo, stop)
-        if report:
+        # A supervisor that was killed while it wrote has told nothing.
+        if report.endswith(b"\n"):
             return read_facts(report)
         errors.seek(0)
         said = errors.read().decode(errors="replace").strip()[-500:]

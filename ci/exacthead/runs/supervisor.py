@@ -286,6 +286,7 @@ def main() -> None:
         supervisor.interrupt()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, supervisor.interrupt)
-    line = json.dumps(asdict(supervisor.run())) + "\n"
+    line = f"{json.dumps(asdict(supervisor.run()))}\n".encode()
     with contextlib.suppress(BrokenPipeError):  # the harness is gone, and so is the item
-        os.write(report, line.encode())
+        while line:  # a signal can cut a long one short
+            line = line[os.write(report, line) :]

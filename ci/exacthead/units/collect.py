@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
 import tempfile
 import time
@@ -161,19 +162,21 @@ def _run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    handle = os.pidfd_open(child.pid)
     try:
-        child.wait(max(0.1, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        stood = stacks.dump(
-            family.family(child.pid, mark), files.folder, wait_s=_STACKS_S, hurry=lambda: False
-        )
-        words = "it took longer than it may"
-        return _Ended(words, ordinary=False, timed_out=True, stacks=stood)
+        rest_s = max(0.1, deadline - time.monotonic())
+        if not select.select([handle], [], [], rest_s)[0]:
+            stood = stacks.dump(
+                family.family(child.pid, mark), files.folder, wait_s=_STACKS_S, hurry=lambda: False
+            )
+            words = "it took longer than it may"
+            return _Ended(words, ordinary=False, timed_out=True, stacks=stood)
     finally:
-        # Also after an interrupt: nothing of it outlives this call.
-        if child.returncode is None:
-            family.end(child.pid, mark, grace_s=0.0)
-            child.wait()
+        # Nothing of it outlives this call, whatever files start when they are imported. It is
+        # reaped last: until then its pid and session are nobody else's.
+        family.end(child.pid, mark, grace_s=0.0)
+        child.wait()
+        os.close(handle)
     finished = [event["code"] for event in Tail(files.stream).read() if event["event"] == "finish"]
     how = how_it_ended(child.returncode, kills.since(begun))
     return _Ended(how, ordinary=bool(finished))

@@ -7,6 +7,7 @@ orphan of it still writes there. Nothing is decided by a process id, which may b
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -108,16 +109,17 @@ def holder(path: Path) -> Holder | None:
 def is_held(path: Path) -> bool:
     """Whether anybody holds the claim on ``path`` now."""
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        if not lock_descriptor(descriptor, blocking=False):
-            return True
-        unlock_descriptor(descriptor)
-        return False
+        # Shared: two that look at once must not take each other for the holder.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     finally:
         os.close(descriptor)
+    return False
 
 
 @contextmanager

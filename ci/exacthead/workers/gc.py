@@ -89,8 +89,11 @@ def _remove_unused(layout: Layout, stem: str) -> str | None:
 def _inodes(root: Path) -> dict[tuple[int, int], int]:
     """Identity -> bytes of each regular file below ``root``."""
     found = {}
-    for path in files(root) if root.exists() else ():
-        status = os.lstat(path)
+    for path in files(root):
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            continue  # another process removes the worker
         if stat.S_ISREG(status.st_mode):
             found[status.st_dev, status.st_ino] = status.st_size
     return found

@@ -14,7 +14,6 @@ in the key with the digest of its file. What was configured goes into the proven
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,12 +137,16 @@ def read_indexes(environ: Mapping[str, str] = os.environ) -> Indexes:
 
 def _uv_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     """The settings of uv itself that name sources, under the names that pip gives them."""
+    import tomllib  # came with Python 3.11; an older one gets as far as being told so
+
     settings: dict[str, Any] = {}
     for path in _uv_files(environ):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise HarnessError(f"read {path}", str(error), "mend the TOML syntax there") from error
+        except (OSError, ValueError) as error:
+            raise HarnessError(
+                f"read {path}", str(error), "mend uv's configuration there"
+            ) from error
         settings |= _uv_file_settings(data)
     for name, variables in {
         "index-url": ("UV_INDEX_URL", "UV_DEFAULT_INDEX"),
@@ -176,7 +179,7 @@ def _uv_files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _uv_file_settings(data: dict[str, Any]) -> dict[str, Any]:
-    flat = {**data.get("pip", {}), **data}
+    flat = {**data, **data.get("pip", {})}  # for `uv pip`, its own table wins
     names = ("index-url", "extra-index-url", "find-links", "no-index")
     settings = {name: flat[name] for name in names if name in flat}
     indexes = flat.get("index", [])

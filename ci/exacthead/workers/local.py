@@ -22,7 +22,8 @@ from exacthead.workers.lock import lock_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from exacthead.config import Harness, Worker
+    from exacthead.config import Harness
+    from exacthead.tables import Worker
 
 # What building or running leaves in a package's folder; never part of its content.
 _LEFTOVERS = frozenset({"__pycache__", ".git"})

@@ -64,7 +64,7 @@ def scan(root: Path) -> list[Entry]:
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as threads:
         found = [
             threads.submit(_entry, path, path[skip:])
-            if os.lstat(path).st_size > _LARGE_BYTES
+            if _size(path) > _LARGE_BYTES
             else _entry(path, path[skip:])
             for path in paths
         ]
@@ -72,8 +72,15 @@ def scan(root: Path) -> list[Entry]:
 
 
 def files(root: Path | str) -> Iterator[str]:
-    """Path of every file and link below ``root``; links are not followed."""
-    with os.scandir(root) as found:
+    """Path of every file and link below ``root``; links are not followed.
+
+    Another process may remove the worker meanwhile; what has gone is passed over.
+    """
+    try:
+        found = os.scandir(root)
+    except FileNotFoundError:
+        return
+    with found:
         for item in found:
             if item.is_dir(follow_symlinks=False):
                 yield from files(item.path)
@@ -135,6 +142,13 @@ def _is_code(entry: Entry) -> bool:
         # A new distribution brings entry points, which plugins are loaded from.
         or path.parent.suffix == ".dist-info"
     )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _entry(path: str, relative: str) -> Entry:

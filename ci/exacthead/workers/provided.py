@@ -109,7 +109,7 @@ def examine_provided(
     version = Version(facts["version"])
     problems, notes = _version_problems(declared, version)
     problems += _requirement_problems(declared.requirements, installed, facts)
-    problems += _probe_problems(said, end)
+    problems += _probe_problems(declared.probes, said, end)
     if problems:
         raise HarnessError(
             asked,
@@ -152,8 +152,13 @@ def _ask(
             last = (done.stderr.strip().splitlines() or [""])[-1]
             end = f"exit code {done.returncode}: {last}" if done.returncode else ""
         text = answer.read_text(encoding="utf-8") if answer.exists() else ""
-    lines = [json.loads(line) for line in text.splitlines()]
-    return (lines[0] if lines else None), lines[1:], end or "it said nothing"
+    # The last line may be torn; only what ends with a line end is one.
+    lines = [json.loads(line) for line in text.split("\n")[:-1]]
+    return (
+        (lines[0] if lines else None),
+        lines[1:],
+        end or f"it said {'no more' if lines else 'nothing'}",
+    )
 
 
 def _version_problems(declared: Declaration, version: Version) -> tuple[list[str], tuple[str, ...]]:
@@ -192,11 +197,16 @@ def _requirement_problems(
     return problems
 
 
-def _probe_problems(said: list[dict[str, Any]], end: str) -> list[str]:
-    problems = []
-    for asked, answer in zip(said[::2], [*said[1::2], None], strict=False):
-        if answer is None:
-            problems.append(f"probe {asked['importing']}: it died there ({end})")
-        elif answer["failed"]:
-            problems.append(f"probe {asked['importing']}: {answer['failed']}")
+def _probe_problems(probes: Sequence[str], said: list[dict[str, Any]], end: str) -> list[str]:
+    """Every probe that did not import, up to the first of which nobody knows."""
+    # What it said is, for each probe in turn, that it was asked and what came of it.
+    answers = said[1::2]
+    problems = [
+        f"probe {name}: {answer['failed']}"
+        for name, answer in zip(probes, answers, strict=False)
+        if answer["failed"]
+    ]
+    if len(answers) < len(probes):
+        how = "it died there" if len(said) > 2 * len(answers) else "it was never asked"
+        problems.append(f"probe {probes[len(answers)]}: {how} ({end})")
     return problems

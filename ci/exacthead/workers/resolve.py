@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from exacthead.config import Harness, Worker
+    from exacthead.config import Harness
+    from exacthead.tables import Worker
     from exacthead.workers.index import Indexes
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -45,8 +45,7 @@ def verify(layout: Layout, key: str) -> list[Damage]:
     if digest != ready.manifest_sha256:
         return [Damage(path.name, "manifest", ready.manifest_sha256, digest)]
     root = layout.worker(key)
-    found = manifest.scan(root) if root.exists() else []
-    return manifest.compare(manifest.decode(data), found)
+    return manifest.compare(manifest.decode(data), manifest.scan(root))
 
 
 def repair(layout: Layout, key: str, environment: Mapping[str, str], deadline: float) -> Repair:
@@ -67,7 +66,7 @@ def repair(layout: Layout, key: str, environment: Mapping[str, str], deadline: f
         return Repair((), (), ())
     root = layout.worker(key)
     spoilt = [root / damage.path for damage in damages if damage.kind in _CONTENT]
-    inodes = {_inode(path) for path in spoilt}
+    inodes = {_inode(path) for path in spoilt} - {None}
     affected = [key, *_sharers(layout, key, inodes)]
     # Readiness goes first: from here on nobody starts with a damaged file.
     for stem in affected:
@@ -101,7 +100,7 @@ def _owners_of(root: Path, damages: Iterable[Damage]) -> list[str]:
     return sorted({owned[damage.path][0] for damage in damages if damage.path in owned})
 
 
-def _sharers(layout: Layout, key: str, inodes: set[tuple[int, int]]) -> Iterator[str]:
+def _sharers(layout: Layout, key: str, inodes: set[tuple[int, int] | None]) -> Iterator[str]:
     for stem in layout.stems():
         other = record.read(layout, stem)
         if other is None or other.key.startswith(key):
@@ -110,10 +109,15 @@ def _sharers(layout: Layout, key: str, inodes: set[tuple[int, int]]) -> Iterator
             yield other.key
 
 
-def _inode(path: Path) -> tuple[int, int]:
-    """Identity of the file that ``path`` is or links to; a link to nothing is itself."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        status = path.lstat()
-    return status.st_dev, status.st_ino
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Identity of the file that ``path`` is or links to; a link to nothing is itself.
+
+    None for what has gone: another process may remove the worker meanwhile.
+    """
+    for look in (path.stat, path.lstat):
+        try:
+            status = look()
+        except FileNotFoundError:
+            continue
+        return status.st_dev, status.st_ino
+    return None

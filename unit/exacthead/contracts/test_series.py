@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,6 @@ from exacthead.contracts.series import Metrics, Point, State, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 # How long an example takes on a busy machine says nothing about its truth.
@@ -74,11 +75,16 @@ def test_an_empty_file_has_its_own_outcome(written: Callable[[str], Path], text:
     assert recording.problem == "metrics.jsonl is empty: nothing was recorded"
 
 
-def test_a_folder_in_the_place_of_the_file_is_broken(tmp_path: Path) -> None:
-    recording = read(tmp_path)
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_in_the_place_of_one_is_broken_and_not_waited_for(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "metrics.jsonl")
+
+    recording = read(tmp_path / "metrics.jsonl")
 
     assert recording.state is State.BROKEN
-    assert "cannot be read: Is a directory" in recording.problem
+    assert recording.problem == "metrics.jsonl cannot be read: it is no regular file"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,24 @@ def test_an_interrupted_run_ends_its_own_and_keeps_what_was_finished(
     assert verdicts[3].reason == f"interrupted by {number.name}"
 
 
+def test_an_interrupt_whose_answer_nobody_reads_is_one_all_the_same(
+    start: Callable[..., Driver],
+    wait_until: Callable[[Callable[[], object], str], None],
+    gone: Callable[[Path], bool],
+) -> None:
+    driver = start(STUBBORN, "exit 0")
+    wait_until(lambda: driver.noted(0) == 4, "the item runs with its children")
+    assert driver.process.stderr is not None
+    driver.process.stderr.close()  # as by the same Ctrl-C in `2>&1 | tee log`
+    driver.process.send_signal(signal.SIGINT)
+
+    assert driver.process.wait(timeout=60) == 130
+    assert gone(driver.pids(0))
+    assert driver.folder.state() is State.INTERRUPTED
+    kinds = [result.verdict.kind for result in driver.folder.results()]
+    assert kinds == [Kind.INTERRUPTED, Kind.NOT_RUN]
+
+
 def test_more_interrupts_do_not_break_the_cleanup(
     start: Callable[..., Driver],
     wait_until: Callable[[Callable[[], object], str], None],

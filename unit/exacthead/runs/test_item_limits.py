@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exacthead.runs import item
 from exacthead.runs.item import ItemRequest, run_item
 from exacthead.verdict import Kind, Verdict
 from unit.exacthead.runs.daemon import DAEMON
@@ -120,3 +121,16 @@ def test_a_killed_supervisor_is_a_crash_and_nothing_marked_survives(
     assert outcome.verdict.kind is Kind.CRASHED
     assert outcome.verdict.reason.startswith("its supervisor died: exit code -9")
     assert gone(outcome.log.parent / "artifacts" / "pids")
+
+
+def test_a_supervisor_that_dies_in_the_middle_of_its_report_has_told_nothing(
+    shell: Callable[..., ItemRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torn = (
+        """import os; os.read(0, 1 << 16); os.write(1, b'{"ended_by"'); os.kill(os.getpid(), 9)"""
+    )
+    monkeypatch.setattr(item, "_BOOT", torn)
+
+    outcome = run_item(shell("echo never started"))
+
+    assert outcome.verdict == Verdict(Kind.CRASHED, "its supervisor died: exit code -9")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exacthead.runs.process import read_process
 from exacthead.units.absent import absent
 from exacthead.units.collect import collect
 from unit.exacthead.units.small import environment
@@ -294,3 +295,25 @@ def test_options_of_other_runners_are_refused_by_name(
     ran = here.run(here.order(("tests/test_a.py::test_a",), arguments=("--numprocesses", "4")))
     assert "pytest-xdist's -n 4 would run the tests" in ran.reading.faults[0]
     assert ran.kinds == {"tests/test_a.py::test_a": "not_run"}
+
+
+def test_what_files_start_when_they_are_imported_ends_with_the_collection(
+    suite: Callable[[Mapping[str, str]], Suite],
+) -> None:
+    here = suite(
+        {
+            "tests/test_a.py": """
+                import subprocess
+                from pathlib import Path
+                child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+                Path("pid").write_text(str(child.pid))
+                def test_a(): pass
+            """
+        }
+    )
+
+    found = collected(here.root)
+
+    assert found.planned == ("tests/test_a.py::test_a",)
+    child = read_process(int((here.root / "pid").read_text()))
+    assert child is None or child.state in "ZX"

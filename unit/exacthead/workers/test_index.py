@@ -167,8 +167,19 @@ def test_a_lock_is_never_made_from_a_file_index(machine: dict[str, str]) -> None
     assert read_indexes(machine).uv_environment()["UV_DEFAULT_INDEX"] == "file:///srv/simple"
 
 
-def test_a_broken_uv_file_is_named(machine: dict[str, str], home: Path) -> None:
-    path = write(home / ".config/uv/uv.toml", "index-url = [")
+def test_the_settings_of_uv_pip_win_over_uv_s_own(machine: dict[str, str], home: Path) -> None:
+    text = f'index-url = "{OTHER}"\nno-index = true\n[pip]\nindex-url = "{MIRROR}"\n'
+    write(home / ".config/uv/uv.toml", text)
+
+    found = read_indexes(machine)
+
+    assert (found.default_index, found.no_index) == (MIRROR, True)
+
+
+@pytest.mark.parametrize("content", [b"index-url = [", b"\xff\xfe"])
+def test_a_broken_uv_file_is_named(machine: dict[str, str], home: Path, content: bytes) -> None:
+    path = write(home / ".config/uv/uv.toml", "")
+    path.write_bytes(content)
 
     with pytest.raises(HarnessError, match=f"read {path}"):
         read_indexes(machine)

@@ -92,6 +92,25 @@ def test_a_probe_that_never_ends_is_named_and_ended(python: Path) -> None:
         ask(python, timeout_s=5.0, probes=("endless",))
 
 
+def test_a_probe_of_which_nobody_knows_is_none_that_imported(python: Path, tmp_path: Path) -> None:
+    # It answers as far as the facts, and for no module.
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {python} -I -c "$3" "$4"\n')
+    wrapper.chmod(0o755)
+
+    with pytest.raises(HarnessError, match=r"probe absent: it was never asked \(it said no more\)"):
+        ask(wrapper, probes=("absent", "alpha"))
+
+
+def test_an_answer_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\nprintf \'{"version": "3.1\' >"$4"\nexit 9\n')
+    program.chmod(0o755)
+
+    with pytest.raises(HarnessError, match="exit code 9"):
+        ask(program)
+
+
 def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"(?s)worker 'box', .*it does not run: No such file"):
         ask(tmp_path / "python")

@@ -86,6 +86,24 @@ def test_marks_name_the_living_only(tmp_path: Path) -> None:
     assert claim.marks(folder) == []
 
 
+def test_those_who_look_at_once_see_no_holder_in_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    with claim.hold(path, "a process that has ended", deadline=soon()):
+        pass
+    looks: list[bool] = []
+
+    def look() -> None:
+        looks.extend(claim.is_held(path) for _ in range(5_000))
+
+    lookers = [threading.Thread(target=look) for _ in range(4)]
+    for looker in lookers:
+        looker.start()
+    for looker in lookers:
+        looker.join()
+
+    assert looks == [False] * 20_000
+
+
 def test_a_path_that_was_never_claimed_is_free_and_stays_absent(tmp_path: Path) -> None:
     assert not claim.is_held(tmp_path / "x.lock")
     assert claim.holder(tmp_path / "x.lock") is None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exacthead.workers.manifest import Entry, compare, decode, encode, scan
+from exacthead.workers.manifest import Entry, compare, decode, encode, files, scan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +81,19 @@ def test_a_change_behind_a_link_is_seen(tmp_path: Path) -> None:
     before = scan(root)
     (tmp_path / "cached.py").write_text("A = 2\n")
     assert [damage.kind for damage in compare(before, scan(root))] == ["changed"]
+
+
+def test_a_worker_that_another_process_removes_meanwhile_is_read_as_far_as_it_is(
+    tmp_path: Path,
+) -> None:
+    for number in range(10):
+        root = tmp_path / str(number)
+        for folder in range(30):
+            (root / str(folder)).mkdir(parents=True)
+            for file in range(20):
+                (root / str(folder) / f"{file}.py").write_text("x")
+        with ThreadPoolExecutor(1) as threads:
+            removal = threads.submit(shutil.rmtree, root)
+            assert len(scan(root)) + sum(1 for _ in files(root)) <= 2 * 600
+            removal.result()
+        assert scan(root) == []

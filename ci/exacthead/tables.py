@@ -1,0 +1,192 @@
+"""The tables of harness.toml, each on its own: workers, suites, jobs, runners and the rest."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Flavour = Literal["cpu", "cuda"]
+Level = Literal["L0", "L1", "L2", "L3"]
+LinkMode = Literal["hardlink", "copy", "clone", "symlink"]
+
+# The role of the worker that a suite's pytest runs in.
+OWN_ROLE = "suite"
+
+
+class Table(BaseModel):
+    """A table of harness.toml; closed, so that a misspelt key never becomes a silent default.
+
+    TOML has NaN and infinities; none of its numbers may be one, since no limit of NaN is reached.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Project(Table):
+    """The repository under test: its name, and the folders that its code is imported from.
+
+    Every file that matches ``test_files`` and lies in no folder of ``not_tests`` must belong to a
+    suite. ``durations`` is the checked-in file of how long tests take.
+    """
+
+    name: str
+    pythonpath: tuple[str, ...] = (".",)
+    test_files: tuple[str, ...] = ("test_*.py", "*_test.py")
+    not_tests: tuple[str, ...] = ()
+    durations: str = "ci/durations.json"
+
+
+class FlavourRequirements(Table):
+    """What one accelerator flavour adds to a worker."""
+
+    requirements: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    platform: str = "x86_64-manylinux_2_34"
+
+
+class Worker(Table):
+    """A Python environment in which one kind of process runs.
+
+    ``python`` is a minor version. ``patch_floor`` is the lowest full version that the requirements
+    claim to need; an interpreter below it is used only with ``below_patch_floor = true``.
+    ``no_deps`` requirements are locked and installed without their dependencies.
+    ``provided`` names an existing interpreter instead of building one; then ``requirements`` are
+    version ranges to check. ``environment`` values may hold ``${VAR}``, expanded before the key.
+    """
+
+    python: str = Field(default="3.13", pattern=r"^3\.\d+$")
+    patch_floor: str | None = Field(default=None, pattern=r"^3\.\d+\.\d+$")
+    below_patch_floor: bool = False
+    groups: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    no_deps: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    flavours: dict[Flavour, FlavourRequirements] = {"cpu": FlavourRequirements()}
+    probes: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    local_packages: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    link_mode: LinkMode = "hardlink"
+    provided: str | None = None
+
+
+class Resources(Table):
+    """What an item asks of the machine; memory in GB of 10^9 bytes."""
+
+    cpus: int = Field(default=1, ge=1)
+    memory_gb: float = Field(default=1.0, gt=0)
+    accelerators: int = Field(default=0, ge=0)
+
+
+class Runner(Table):
+    """A machine's resources."""
+
+    cpus: int = Field(ge=1)
+    memory_gb: float = Field(gt=0)
+    accelerators: int = Field(default=0, ge=0)
+
+    def short_of(self, asked: Resources, has: str = "there are") -> list[str]:
+        """Each resource that is less here than what is asked for, with both numbers."""
+        resources = (
+            ("cpus", asked.cpus, self.cpus),
+            ("memory in GB", asked.memory_gb, self.memory_gb),
+            ("accelerators", asked.accelerators, self.accelerators),
+        )
+        return [
+            f"{what}: asks {wish:g}, {has} {own:g}" for what, wish, own in resources if wish > own
+        ]
+
+
+class Suite(Resources):
+    """A set of unit tests with the worker they need. Times in seconds, memory in GB.
+
+    ``markers`` is pytest's ``-m`` expression; ``arguments`` are further arguments of pytest.
+    ``roles`` are further workers, for tests that start processes in them: role -> worker name.
+    A suite that is ``on_request`` runs only when it is named.
+    ``requires`` names what must be there, or the suite is skipped: ``accelerator``,
+    ``program:NAME`` on PATH, ``module:NAME`` importable in the worker.
+    ``test_timeout_s`` limits one test, ``timeout_s`` one shard. ``shards`` and ``processes`` are
+    what is used when nobody asks for another number. With ``may_skip`` a test that skips itself
+    is accepted also by a strict run.
+    """
+
+    # Without any, pytest would take its configured paths, or all there is.
+    paths: tuple[str, ...] = Field(min_length=1)
+    worker: str
+    markers: str = ""
+    arguments: tuple[str, ...] = ()
+    roles: dict[str, str] = Field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    level: Level = "L0"
+    on_request: bool = False
+    timeout_s: float = Field(default=600.0, gt=0)
+    test_timeout_s: float = Field(default=120.0, gt=0)
+    shards: int = Field(default=1, ge=1)
+    processes: int = Field(default=1, ge=1)
+    may_skip: bool = False
+    coverage: bool = True
+    environment: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("requires")
+    @classmethod
+    def _known_requirements(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            kind, _, rest = name.partition(":")
+            if not (name == "accelerator" or (kind in {"program", "module"} and rest)):
+                message = f"{name!r} is none of accelerator, program:NAME, module:NAME"
+                raise ValueError(message)
+        return names
+
+
+class Coverage(Table):
+    """What is measured while unit suites run, and what a change must reach.
+
+    ``sources`` are folders of first-party code; without any, nothing is measured. ``omit`` are
+    patterns of files that do not count; lines that a regular expression of ``exclude`` finds count
+    neither. ``patch_percent`` of the executable lines of a change must have run.
+    """
+
+    sources: tuple[str, ...] = ()
+    omit: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    patch_percent: float = Field(default=80.0, ge=0, le=100)
+
+
+class Leg(Table):
+    """One isolated run of a job: which worker plays which role, its environment and contract."""
+
+    workers: dict[str, str]
+    environment: dict[str, str] = Field(default_factory=dict)
+    contract: str | None = None
+
+
+class Job(Resources):
+    """A functional script with its contract, needs and legs. Times in seconds, memory in GB."""
+
+    script: str
+    contract: str
+    level: Level
+    timeout_s: float = Field(gt=0)
+    legs: dict[str, Leg]
+
+    def contract_of(self, leg: str) -> str:
+        """The leg's own contract, else the job's."""
+        return self.legs[leg].contract or self.contract
+
+
+class Ci(Table):
+    """What .ci/run calls after the README's two commands."""
+
+    sessions: tuple[str, ...] = ()
+
+
+class Lint(Table):
+    """The static checks. ``worker`` has ruff, mypy, shellcheck and shfmt in it.
+
+    Without it only those checks run that need no tools: locks, known failures.
+    """
+
+    worker: str | None = None
