@@ -49,9 +49,8 @@ class PlaneStore(Store):
         return dict(zip(keys, found, strict=True))
 
     def _delete(self, keys: Sequence[str]) -> None:
-        there = self._plane.check(self._partition, keys)
-        if known := [key for key in keys if there[key]]:
-            self._plane.clear(self._partition, known)
+        # A call that is given up may still be on its way here.
+        self._plane.clear(self._partition, keys, unknown=True)
 
     def close(self) -> None:
         """Close the plane when it belongs to the store."""

@@ -107,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def _delete(self, keys: Sequence[str]) -> None:
-        """Remove the rows that are there."""
+        """Remove the rows that are there; a key may be of none."""
 
     def _all(self, keys: Sequence[str], fields: Sequence[str]) -> list[Row]:
         if not keys:

@@ -182,9 +182,9 @@ class MomentousPlane(MemoryPlane):
             return found
         moment = self._moment
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             moment()
-            result = found(*arguments)
+            result = found(*arguments, **named)
             moment()
             return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from posttrain.controller.ledger import Ledger, Limits, Phase
 from posttrain.controller.rows import FIELDS, PARTITION, decode, stamped
 from posttrain.controller.words import Finished, Prompt
 from posttrain.data import Row
-from posttrain.dataplane import MemoryPlane, PlaneTimeoutError
+from posttrain.dataplane import EvictedError, MemoryPlane, PlaneTimeoutError
 from posttrain.sample import assemble
 from unit.posttrain.controller.peers import Fate, sample_of
 
@@ -230,6 +231,24 @@ class Failing(Plane):
             self.failures -= 1
             raise PlaneTimeoutError(f"put {len(rows)} rows", "unit-1 does not answer", "wait")
         super().put(partition, rows)
+
+
+def test_a_put_that_takes_place_after_it_has_failed_leaves_no_row(
+    ledger: Ledger, group: Reservation
+) -> None:
+    class Late(Plane):
+        """A plane whose puts take place when their callers were told that they did not."""
+
+        def put(self, partition: str, rows: Mapping[str, Stored]) -> None:
+            self.put_late = partial(super().put, partition, rows)
+            raise PlaneTimeoutError(f"put {len(rows)} rows", "the ledger does not answer", "wait")
+
+    plane = Late()
+    with pytest.raises(PlaneTimeoutError):
+        commit(plane, ledger, group)
+    with pytest.raises(EvictedError):
+        plane.put_late()
+    assert there(plane, group) == []
 
 
 def test_a_plane_that_is_unavailable_costs_the_infrastructures_budget(

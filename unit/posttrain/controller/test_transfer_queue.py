@@ -31,7 +31,7 @@ class Renamed:
         call: Callable[..., Any] = getattr(self._plane, method)
         if method == "served":
             return call
-        return lambda partition, *more: call(partition + self._suffix, *more)
+        return lambda partition, *more, **named: call(partition + self._suffix, *more, **named)
 
 
 @pytest.fixture

@@ -41,10 +41,12 @@ class Plane(MemoryPlane):
 
     late = False
 
-    def check(self, partition: str, ids: Sequence[str]) -> dict[str, frozenset[str]]:
+    def clear(
+        self, partition: str, ids: Sequence[str] | None = None, *, unknown: bool = False
+    ) -> None:
         if self.late:
-            raise PlaneTimeoutError("check rows", "unit-1 does not answer", "wait")
-        return super().check(partition, ids)
+            raise PlaneTimeoutError("clear rows", "unit-1 does not answer", "wait")
+        super().clear(partition, ids, unknown=unknown)
 
 
 @pytest.fixture
@@ -82,6 +84,18 @@ def stage(store: PlaneStore, rollout: str, call: str) -> str:
 
 def staged(plane: MemoryPlane, *keys: str) -> list[str]:
     return [key for key, fields in plane.check(PARTITION, keys).items() if fields]
+
+
+def test_a_call_that_is_staged_after_its_rollout_was_given_up_leaves_nothing(
+    gate: Gate, plane: Plane, store: PlaneStore, reader: CapturedReader
+) -> None:
+    gate.intend("a", "first")
+    gate.intend("a", "second")
+    assert stage(store, "a", "first") == "staged"
+    # The second is still at the engine.
+    asyncio.run(reader.retire(["a"]))
+    assert stage(store, "a", "second") == "capture_failed"
+    assert staged(plane, "a/first", "a/second") == []
 
 
 def test_what_could_not_be_retired_is_retired_with_the_next_group(
