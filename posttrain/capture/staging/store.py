@@ -128,9 +128,11 @@ class Store(ABC):
         return f"{key} is staged with digest {was[0]}, and not again with {now[0]}"
 
 
-def missing(keys: Sequence[str]) -> MissingRecordError:
+def missing(
+    keys: Sequence[str], kind: type[MissingRecordError] = MissingRecordError
+) -> MissingRecordError:
     """Say which of the keys that were asked for are not there."""
-    return MissingRecordError(
+    return kind(
         "staged calls by their keys",
         f"not staged, or retired: {', '.join(keys)}",
         "ask only for keys that a manifest names, before they are retired",
