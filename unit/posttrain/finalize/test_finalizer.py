@@ -314,6 +314,13 @@ def test_a_record_that_a_plane_has_cleared_is_evicted_and_not_just_missing() -> 
             "no_response",
         ),
         ({"output": "text"}, "no_response"),
+        *(
+            (
+                {"output": [{"type": "message", "role": "assistant", "content": content}]},
+                "no_response",
+            )
+            for content in (None, "text", [None], [{"type": "output_text", "text": 5}])
+        ),
     ],
 )
 def test_a_response_that_is_not_whole_is_no_row(response: dict[str, Any], cause: str) -> None:
