@@ -11,6 +11,7 @@ from posttrain.controller.failures import (
     GroupInfrastructureError,
     commit_failure,
 )
+from posttrain.controller.ledger import Phase
 from posttrain.controller.shared import Arrived
 from posttrain.errors import StackError
 
@@ -50,7 +51,13 @@ class RolloutPump:
             else:
                 with self._pulse.wait(f"group {event.group.group} to be committed"):
                     await self._over(event)
+                self._forget()
                 self._shared.bell.ring()
+
+    def _forget(self) -> None:
+        """Let go of what arrived of groups that were dropped, of which no end is told."""
+        known = {group.group for group in self._shared.ledger.groups(*Phase)}
+        self._arrived = {name: it for name, it in self._arrived.items() if name in known}
 
     async def _over(self, event: Over) -> None:
         shared, group, error = self._shared, event.group, event.error

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from posttrain.controller.commit import Committer
-from posttrain.controller.failures import BudgetError, CommitError, GroupDataError
+from posttrain.controller.failures import BudgetError, Budgets, CommitError, GroupDataError
 from posttrain.controller.ledger import Ledger, Limits, Phase
+from posttrain.controller.rollout import RolloutPump
 from posttrain.controller.rows import FIELDS, PARTITION, decode, stamped
+from posttrain.controller.shared import Arrived, Over, Shared
+from posttrain.controller.watchdog import Pulse
 from posttrain.controller.words import Finished, Prompt
 from posttrain.data import Row
 from posttrain.dataplane import EvictedError, MemoryPlane, PlaneTimeoutError
 from posttrain.sample import assemble
-from unit.posttrain.controller.peers import Fate, sample_of
+from unit.posttrain.controller.peers import Fate, Source, Weights, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -263,6 +267,29 @@ def test_a_plane_that_is_unavailable_costs_the_infrastructures_budget(
     run = make_run("controller.budgets.infrastructure=1", plane=Failing(2))
     with pytest.raises(BudgetError, match="unit-1 does not answer"):
         asyncio.run(run.take_steps())
+
+
+def test_what_arrived_of_a_dropped_group_is_not_kept(plane: Plane) -> None:
+    ledger = Ledger(replace(LIMITS, per_step=2, rollouts=4))
+    dropped, kept = (ledger.reserve(Prompt(number, Row(3, {}), "seed")) for number in range(2))
+    source: Any = Source(Weights())
+    shared = Shared(ledger, source, plane, Committer(plane, ledger), Budgets({}))
+    pump = RolloutPump(shared, Pulse("rollout"))
+
+    async def committed() -> None:
+        running = asyncio.create_task(pump.run())
+        for group in (dropped, kept):
+            for finished in rollouts(group):
+                shared.events.put_nowait(Arrived(group, finished))
+        # Its task is cancelled, and tells of no end.
+        ledger.dropped(dropped, stale=True)
+        shared.events.put_nowait(Over(kept))
+        await shared.bell.until(lambda: ledger.phase(kept) is Phase.COMMITTED)
+        running.cancel()
+
+    asyncio.run(committed())
+    assert there(plane, kept) == [*kept.ids]
+    assert pump._arrived == {}
 
 
 def test_rows_that_vanish_after_their_commit_end_the_run(make_run: Callable[..., Run]) -> None:
