@@ -17,7 +17,7 @@ from posttrain.interpreters import check_interpreters
 from posttrain.launch import Launch, check, launched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
     from posttrain.config import Loaded
@@ -52,7 +52,7 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
         controller = SingleController(
             recipe=recipe,
             learner=ready.learner,
-            source=GymSource(ready.agent, equipment.reader()),
+            source=GymSource(ready.agent, equipment.reader(ready.learner.stages.say)),
             plane=equipment.plane,
             prompts=checked.prompts,
             validation_rows=checked.validation_rows,
@@ -124,8 +124,12 @@ class Equipment:
         capture = CaptureSettings(plane=self.plane.handle(), deadline_s=deadline_s)
         return [replace(each, capture=capture) for each in settings]
 
-    def reader(self) -> Reader:
-        """What makes rollouts of the agent's answers; only when everything runs."""
+    def reader(self, say: Callable[[str], None]) -> Reader:
+        """What makes rollouts of the agent's answers; only when everything runs.
+
+        Args:
+            say: writes a line for people into the log of the run.
+        """
         from posttrain.controller.source import AnswerReader
 
         if not self._recipe.token_capture.enabled:
@@ -138,7 +142,7 @@ class Equipment:
             raise TypeError(f"capture without a gate: {self._gym}")
         rollouts = self._recipe.rollouts.concurrency
         store = PlaneStore(self.plane)
-        return CapturedReader(self._gym, store, self._recipe.token_capture, rollouts)
+        return CapturedReader(self._gym, store, self._recipe.token_capture, rollouts, say)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from posttrain.capture.gate.identity import captured
 from posttrain.controller.words import Finished
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from posttrain.capture.finalize.words import Finalized, Staging
@@ -29,14 +29,23 @@ class CapturedReader:
         staging: where the engines stage their tokens.
         settings: the recipe's, with capture on.
         rollouts: that may be under way at once.
+        say: writes a line for people into the log of the run.
     """
 
-    def __init__(self, gate: Gate, staging: Staging, settings: TokenCapture, rollouts: int) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        staging: Staging,
+        settings: TokenCapture,
+        rollouts: int,
+        say: Callable[[str], None],
+    ) -> None:
         self._gate = gate
         self._deadline_s, self._gate_memory_mb, turns = settings.wanted
         self._manifests = gate.manifests(self._deadline_s)
         self._finalizer = Finalizer(self._manifests, staging, gate.folder, self._deadline_s)
         self._admission = Admission(rollouts, turns)
+        self._say = say
         # Until they are retired, by their ids.
         self._kept: dict[str, Finalized] = {}
         # What could not be retired so far: keys of staged calls, and ids of rows.
@@ -67,6 +76,9 @@ class CapturedReader:
         finalized = await self._finalizer.finalize(Scored(sample_id, row, answer, arrived))
         self._kept[sample_id] = finalized
         self._unreported.append(finalized)
+        if finalized.cause is not None:
+            detail = " ".join(finalized.detail.split())
+            self._say(f"placeholder {sample_id} (row {row}): {finalized.cause}: {detail}")
         return Finished(
             rollout,
             finalized.sample,

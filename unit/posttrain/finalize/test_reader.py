@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from nemo_gym.token_id_capture.staging import CaptureAdmission, RolloutTokenCapture
+from nemo_gym.token_id_capture.staging.records import RolloutManifest
 
 from posttrain.capture.reader import CapturedReader
 from posttrain.capture.settings import PARTITION
@@ -24,12 +25,15 @@ ON = TokenCapture(enabled=True, deadline_s=60.0, gate_memory_mb=1_000_000, turns
 
 @dataclass
 class Gate:
-    """Of a gate, what a reader that is asked for no rollout needs."""
+    """Of a gate, what a reader needs: its ledger, in which no call ever ends."""
 
     folder: Path
 
-    def manifests(self, _deadline_s: float) -> Any:
-        return None
+    def manifests(self, _deadline_s: float) -> Gate:
+        return self
+
+    async def manifest(self, rollout_id: str) -> RolloutManifest:
+        return RolloutManifest(rollout_id=rollout_id, records=[], failures=[])
 
     def intend(self, rollout: str, call: str) -> None:
         with (self.folder / f"{rollout}.tokens.intents").open("a") as file:
@@ -66,7 +70,7 @@ def store(plane: Plane) -> PlaneStore:
 
 @pytest.fixture
 def reader(gate: Any, store: PlaneStore) -> CapturedReader:
-    return CapturedReader(gate, store, ON, rollouts=2)
+    return CapturedReader(gate, store, ON, rollouts=2, say=print)
 
 
 def stage(store: PlaneStore, rollout: str, call: str) -> str:
@@ -84,6 +88,16 @@ def stage(store: PlaneStore, rollout: str, call: str) -> str:
 
 def staged(plane: MemoryPlane, *keys: str) -> list[str]:
     return [key for key, fields in plane.check(PARTITION, keys).items() if fields]
+
+
+def test_a_placeholder_says_in_the_log_what_exactly_was_found(
+    gate: Gate, reader: CapturedReader, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate.intend("a", "call")
+    found = asyncio.run(reader.read(0, "a", 7, {"reward": 1.0, "response": {}}, 0.0))
+    assert found.cause == "missing_entry"
+    said = capsys.readouterr().out
+    assert said == "placeholder a (row 7): missing_entry: call call has an intent and no entry\n"
 
 
 def test_a_call_that_is_staged_after_its_rollout_was_given_up_leaves_nothing(
