@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nemo_gym.token_id_capture.staging import StagingSink, StagingSource
 
+from posttrain.capture.conformance.bounded import bounded
 from posttrain.capture.conformance.failure import Failed
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Subject:
         with ExitStack() as stack:
             for each in {id(each): each for each in (made.source, made.sink)}.values():
                 if callable(close := getattr(each, "close", None)):
-                    stack.callback(close)
+                    stack.callback(bounded, close)
             yield made
 
     @contextmanager
