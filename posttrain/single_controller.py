@@ -40,7 +40,7 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
         StackError: the recipe cannot work, or whatever made a step not a proven one.
     """
     recipe, checked = loaded.recipe, check(loaded.recipe)
-    check_interpreters(recipe.interpreters.model_dump())
+    check_interpreters(recipe.interpreters.model_dump(), libraries(recipe))
     equipment = Equipment(recipe, checked.run_dir)
     launch = Launch(explain(loaded), servers=equipment.servers, prepare=equipment.prepare)
     with launched(checked, launch) as ready:
@@ -59,6 +59,19 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
             watchdog=Watchdog(recipe.controller.stall_s, sys.stderr, request_stack_dumps),
         )
         controller.run(ready.writer, checked.run_dir / "samples.jsonl")
+
+
+def libraries(recipe: SingleRecipe) -> dict[str, list[str]]:
+    """What the recipe's processes import besides what those of every run do, by their kind."""
+    policy: list[str] = []
+    generation: list[str] = []
+    if recipe.dataplane.kind == "transfer_queue":
+        policy.append("transfer_queue")
+    if recipe.token_capture.enabled:
+        # The engines stage into the plane, with Gym's own code.
+        policy.append("nemo_gym")
+        generation += ["nemo_gym", "transfer_queue"]
+    return {"policy": policy, "generation": generation}
 
 
 class Equipment:
