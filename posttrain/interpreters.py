@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from posttrain.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # What each kind of process imports first. Found, not imported: that takes no time.
 NEEDED = {
@@ -32,16 +32,23 @@ PROBE = (
 DEADLINE_S = 30.0
 
 
-def check_interpreters(pythons: Mapping[str, str]) -> None:
+def check_interpreters(
+    pythons: Mapping[str, str], also: Mapping[str, Sequence[str]] | None = None
+) -> None:
     """Check that each kind's interpreter runs, fits the cluster, and has its libraries.
 
     Args:
         pythons: kind of process, as in `NEEDED`, to interpreter.
+        also: what this recipe's processes import besides, by kind.
 
     Raises:
         RecipeError: naming every interpreter that cannot be used, and why.
     """
-    started = {kind: _start(python, NEEDED[kind]) for kind, python in pythons.items()}
+    more = also or {}
+    started = {
+        kind: _start(python, [*NEEDED[kind], *more.get(kind, ())])
+        for kind, python in pythons.items()
+    }
     problems = [
         f"interpreters.{kind} {pythons[kind]}: {problem}"
         for kind, probe in started.items()
@@ -55,7 +62,7 @@ def check_interpreters(pythons: Mapping[str, str]) -> None:
         )
 
 
-def _start(python: str, names: tuple[str, ...]) -> subprocess.Popen[str] | OSError:
+def _start(python: str, names: Sequence[str]) -> subprocess.Popen[str] | OSError:
     try:
         return subprocess.Popen(
             [python, "-I", "-c", PROBE, *names],

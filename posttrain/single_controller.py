@@ -17,7 +17,7 @@ from posttrain.interpreters import check_interpreters
 from posttrain.launch import Launch, check, launched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import ExitStack
 
     from posttrain.config import Loaded
@@ -40,7 +40,7 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
         StackError: the recipe cannot work, or whatever made a step not a proven one.
     """
     recipe, checked = loaded.recipe, check(loaded.recipe)
-    check_interpreters(recipe.interpreters.model_dump())
+    check_interpreters(recipe.interpreters.model_dump(), libraries(recipe))
     equipment = Equipment(recipe, checked.run_dir)
     launch = Launch(explain(loaded), servers=equipment.servers, prepare=equipment.prepare)
     with launched(checked, launch) as ready:
@@ -52,13 +52,26 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
         controller = SingleController(
             recipe=recipe,
             learner=ready.learner,
-            source=GymSource(ready.agent, equipment.reader()),
+            source=GymSource(ready.agent, equipment.reader(ready.learner.stages.say)),
             plane=equipment.plane,
             prompts=checked.prompts,
             validation_rows=checked.validation_rows,
             watchdog=Watchdog(recipe.controller.stall_s, sys.stderr, request_stack_dumps),
         )
         controller.run(ready.writer, checked.run_dir / "samples.jsonl")
+
+
+def libraries(recipe: SingleRecipe) -> dict[str, list[str]]:
+    """What the recipe's processes import besides what those of every run do, by their kind."""
+    policy: list[str] = []
+    generation: list[str] = []
+    if recipe.dataplane.kind == "transfer_queue":
+        policy.append("transfer_queue")
+    if recipe.token_capture.enabled:
+        # The engines stage into the plane, with Gym's own code.
+        policy.append("nemo_gym")
+        generation += ["nemo_gym", "transfer_queue"]
+    return {"policy": policy, "generation": generation}
 
 
 class Equipment:
@@ -124,8 +137,12 @@ class Equipment:
         capture = CaptureSettings(plane=self.plane.handle(), deadline_s=deadline_s)
         return [replace(each, capture=capture) for each in settings]
 
-    def reader(self) -> Reader:
-        """What makes rollouts of the agent's answers; only when everything runs."""
+    def reader(self, say: Callable[[str], None]) -> Reader:
+        """What makes rollouts of the agent's answers; only when everything runs.
+
+        Args:
+            say: writes a line for people into the log of the run.
+        """
         from posttrain.controller.source import AnswerReader
 
         if not self._recipe.token_capture.enabled:
@@ -138,7 +155,7 @@ class Equipment:
             raise TypeError(f"capture without a gate: {self._gym}")
         rollouts = self._recipe.rollouts.concurrency
         store = PlaneStore(self.plane)
-        return CapturedReader(self._gym, store, self._recipe.token_capture, rollouts)
+        return CapturedReader(self._gym, store, self._recipe.token_capture, rollouts, say)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ class MissingRecordError(StackError):
     """Staged records that are not there; each key is named."""
 
 
+class EvictedRecordError(MissingRecordError):
+    """Staged records that were there and were cleared; each key that is not there is named."""
+
+
 class CorruptRecordError(StackError):
     """A staged row that is not the record that its key names."""
 

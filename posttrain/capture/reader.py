@@ -13,7 +13,7 @@ from posttrain.capture.gate.identity import captured
 from posttrain.controller.words import Finished
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from posttrain.capture.finalize.words import Finalized, Staging
@@ -29,16 +29,28 @@ class CapturedReader:
         staging: where the engines stage their tokens.
         settings: the recipe's, with capture on.
         rollouts: that may be under way at once.
+        say: writes a line for people into the log of the run.
     """
 
-    def __init__(self, gate: Gate, staging: Staging, settings: TokenCapture, rollouts: int) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        staging: Staging,
+        settings: TokenCapture,
+        rollouts: int,
+        say: Callable[[str], None],
+    ) -> None:
         self._gate = gate
         self._deadline_s, self._gate_memory_mb, turns = settings.wanted
         self._manifests = gate.manifests(self._deadline_s)
         self._finalizer = Finalizer(self._manifests, staging, gate.folder, self._deadline_s)
         self._admission = Admission(rollouts, turns)
+        self._say = say
         # Until they are retired, by their ids.
         self._kept: dict[str, Finalized] = {}
+        # What could not be retired so far: keys of staged calls, and ids of rows.
+        self._keys: set[str] = set()
+        self._rows: set[str] = set()
         self._unreported: list[Finalized] = []
 
     def request(self, body: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
@@ -64,6 +76,9 @@ class CapturedReader:
         finalized = await self._finalizer.finalize(Scored(sample_id, row, answer, arrived))
         self._kept[sample_id] = finalized
         self._unreported.append(finalized)
+        if finalized.cause is not None:
+            detail = " ".join(finalized.detail.split())
+            self._say(f"placeholder {sample_id} (row {row}): {finalized.cause}: {detail}")
         return Finished(
             rollout,
             finalized.sample,
@@ -80,19 +95,21 @@ class CapturedReader:
                 validation's.
 
         Raises:
-            StackError: the staging area did not; call it again.
+            StackError: the staging area did not; the next call retires these too.
         """
-        kept = {it: self._kept[it] for it in sample_ids if it in self._kept}
-        keys: list[str] = []
-        for sample_id in sample_ids:
-            found = kept.get(sample_id)
-            keys += found.staging_keys if found else self._finalizer.staging_keys(sample_id)
-        rows = [it for it, finalized in kept.items() if finalized.sample is not None]
-        await self._finalizer.retire(keys, rows)
-        for sample_id in kept:
-            del self._kept[sample_id]
+        kept = {it: self._kept.pop(it) for it in sample_ids if it in self._kept}
         if not counted:
             self._unreported = [it for it in self._unreported if it.sample_id not in kept]
+        for sample_id in sample_ids:
+            found = kept.get(sample_id)
+            self._keys.update(
+                found.staging_keys if found else self._finalizer.staging_keys(sample_id)
+            )
+        self._rows.update(it for it, finalized in kept.items() if finalized.sample is not None)
+        keys, rows = sorted(self._keys), sorted(self._rows)
+        await self._finalizer.retire(keys, rows)
+        self._keys.difference_update(keys)
+        self._rows.difference_update(rows)
 
     def take_metrics(self) -> dict[str, float]:
         """Metrics ``capture/*`` of the rollouts that were read since the last call."""

@@ -81,17 +81,12 @@ class Committer:
         return False
 
     async def erase(self, group: Reservation) -> None:
-        """Clear what the data plane has of a group.
+        """Clear what the data plane has of a group, or gets of it by a put that it is late with.
 
         Raises:
             PlaneError: it cannot; nobody uses what is left, because no group owns it.
         """
-
-        def clear() -> None:
-            held = self.plane.check(PARTITION, group.ids)
-            if there := [row for row in group.ids if held[row]]:
-                self.plane.clear(PARTITION, there)
-
+        clear = partial(self.plane.clear, PARTITION, group.ids, unknown=True)
         await in_thread("clear", clear)
 
 

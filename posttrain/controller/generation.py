@@ -80,7 +80,7 @@ class GenerationPump:
             shared.events.put_nowait(Over(group, error))
         except asyncio.CancelledError:
             # Dropped, or the run ends: nobody waits for the rest of it.
-            await shared.source.abandoned(group)
+            await shared.tell(group, shared.source.abandoned(group))
             raise
         else:
             shared.events.put_nowait(Over(group))

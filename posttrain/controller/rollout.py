@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from posttrain.controller.failures import GroupError, GroupInfrastructureError, commit_failure
+from posttrain.controller.failures import (
+    BudgetError,
+    GroupError,
+    GroupInfrastructureError,
+    commit_failure,
+)
+from posttrain.controller.ledger import Phase
 from posttrain.controller.shared import Arrived
 from posttrain.errors import StackError
 
@@ -44,14 +51,20 @@ class RolloutPump:
             else:
                 with self._pulse.wait(f"group {event.group.group} to be committed"):
                     await self._over(event)
+                self._forget()
                 self._shared.bell.ring()
+
+    def _forget(self) -> None:
+        """Let go of what arrived of groups that were dropped, of which no end is told."""
+        known = {group.group for group in self._shared.ledger.groups(*Phase)}
+        self._arrived = {name: it for name, it in self._arrived.items() if name in known}
 
     async def _over(self, event: Over) -> None:
         shared, group, error = self._shared, event.group, event.error
         finished = self._arrived.pop(group.group, [])
         if shared.ledger.phase(group) is None:
             # It was dropped while its last event was on its way.
-            await shared.source.abandoned(group)
+            await shared.tell(group, shared.source.abandoned(group))
         elif error is not None:
             await self._failed(group, error)
         else:
@@ -70,17 +83,23 @@ class RolloutPump:
             await self._failed(group, failure)
             return
         if there:
-            await shared.source.committed(group)
+            await shared.tell(group, shared.source.committed(group))
             return
         if shared.ledger.phase(group) is not None:
             shared.ledger.dropped(group, stale=True)
-        await shared.source.abandoned(group)
+        await shared.tell(group, shared.source.abandoned(group))
 
     async def _failed(self, group: Reservation, error: GroupError) -> None:
         shared = self._shared
         if shared.ledger.phase(group) is None:
-            await shared.source.abandoned(group)
+            await shared.tell(group, shared.source.abandoned(group))
             return
         shared.ledger.failed(group, again=isinstance(error, GroupInfrastructureError))
-        await shared.source.abandoned(group)
-        shared.budgets.spend(error)
+        try:
+            shared.budgets.spend(error)
+        except BudgetError:
+            # The run ends with this. That something could not be let go of as well says less.
+            with suppress(StackError):
+                await shared.source.abandoned(group)
+            raise
+        await shared.tell(group, shared.source.abandoned(group))

@@ -6,8 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from posttrain.controller.failures import GroupInfrastructureError
+from posttrain.errors import StackError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from posttrain.controller.commit import Committer
     from posttrain.controller.failures import Budgets, GroupError
@@ -74,3 +77,15 @@ class Shared:
     bell: Bell = field(default_factory=Bell)
     events: asyncio.Queue[Arrived | Over] = field(default_factory=asyncio.Queue)
     generating: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def tell(self, group: Reservation, news: Awaitable[None]) -> None:
+        """Tell the source what became of a group: ``committed`` or ``abandoned``.
+
+        Raises:
+            BudgetError: the source could not let go of what it kept, once too often. What became
+                of the group stays as it is.
+        """
+        try:
+            await news
+        except StackError as error:
+            self.budgets.spend(GroupInfrastructureError.of(group, error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,6 +57,9 @@ class Reader(Protocol):
         Args:
             sample_ids: the rollouts.
             counted: whether the metrics of the step are about them.
+
+        Raises:
+            StackError: something is still kept; the next call lets go of that too.
         """
 
     def take_metrics(self) -> Mapping[str, float | str]:
@@ -192,10 +195,15 @@ class GymSource:
             pairs = zip(rows, ids, strict=True)
             calls = [asyncio.create_task(roll_out(client, row, it)) for row, it in pairs]
             try:
-                return list(await asyncio.gather(*calls))
-            finally:
+                samples = list(await asyncio.gather(*calls))
+            except BaseException:
                 await _cancelled(calls)
-                await self._reader.retire(ids, counted=False)
+                # Why it failed says more than that something could not be let go of after that.
+                with suppress(StackError):
+                    await self._reader.retire(ids, counted=False)
+                raise
+        await self._reader.retire(ids, counted=False)
+        return samples
 
     async def between_steps(self) -> None:
         """See ``RolloutSource.between_steps``."""

@@ -45,10 +45,13 @@ async def in_thread(name: str, call: Callable[[], T]) -> T:
 
 
 async def to_the_end(work: Coroutine[None, None, T]) -> T:
-    """Await ``work`` to its end; a cancellation in the meantime is raised after that."""
+    """Await ``work`` to its end; cancellations in the meantime are raised after that, as one."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        # A run that ends with an error cancels its tasks once more.
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         raise

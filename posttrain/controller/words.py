@@ -81,10 +81,18 @@ class RolloutSource(Protocol):
         """
 
     async def committed(self, group: Reservation) -> None:
-        """The group's rows are durable in the data plane: what was kept for them may go."""
+        """The group's rows are durable in the data plane: what was kept for them may go.
+
+        Raises:
+            StackError: it could not go now; the source tries again with the next group.
+        """
 
     async def abandoned(self, group: Reservation) -> None:
-        """The group failed, was dropped or cancelled: what was kept for it may go."""
+        """The group failed, was dropped or cancelled: what was kept for it may go.
+
+        Raises:
+            StackError: as ``committed``.
+        """
 
     async def validate(self, rows: Sequence[Row], seed: str) -> list[Sample]:
         """Roll each row out once.

@@ -189,20 +189,20 @@ class Ledger:
         rows = self._partition(name).rows
         return {key: rows[key].fields if key in rows else frozenset() for key in ids}
 
-    def evict(self, name: str, ids: Sequence[str] | None) -> list[Place]:
-        """Make rows invisible for good.
+    def evict(self, name: str, ids: Sequence[str] | None, unknown: bool) -> list[Place]:
+        """Make rows invisible for good; with ``unknown`` also those that may still come.
 
         Returns:
             The places that are free now.
         """
         partition = self._partition(name)
         chosen = dict.fromkeys(partition.rows if ids is None else ids)
-        for key in chosen:
+        for key in () if unknown else chosen:
             if key not in partition.rows and key not in partition.evicted:
                 raise self._absent(partition, key, "clear")
         leaving = [key for key in chosen if key in partition.rows]
         places = [partition.rows.pop(key).place for key in leaving]
-        partition.evicted.update(leaving)
+        partition.evicted.update(chosen)
         for waiting in partition.open.values():
             for key in leaving:
                 waiting.pop(key, None)
@@ -241,7 +241,7 @@ class Ledger:
         if gone:
             raise EvictedError(
                 f"{asked} rows under {_list(gone)}",
-                "rows were there under these ids and were cleared",
+                "these ids were cleared",
                 "give a row an id of its own",
             )
         capacity = partition.capacity

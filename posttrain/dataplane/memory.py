@@ -66,10 +66,13 @@ class MemoryPlane:
         with self._opened("check") as ledger:
             return ledger.check(partition, names_of("ids", ids))
 
-    def clear(self, partition: str, ids: Sequence[str] | None = None) -> None:
+    def clear(
+        self, partition: str, ids: Sequence[str] | None = None, *, unknown: bool = False
+    ) -> None:
         """See `DataPlane.clear`."""
         with self._opened("clear") as ledger:
-            for place in ledger.evict(partition, None if ids is None else names_of("ids", ids)):
+            keys = None if ids is None else names_of("ids", ids)
+            for place in ledger.evict(partition, keys, unknown):
                 del self._values[place.slot]
 
     def served(self) -> dict[str, Served]:

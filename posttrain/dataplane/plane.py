@@ -93,15 +93,20 @@ class DataPlane(Protocol):
     def check(self, partition: str, ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """Say which fields each row has; an id that is unknown or evicted has none."""
 
-    def clear(self, partition: str, ids: Sequence[str] | None = None) -> None:
+    def clear(
+        self, partition: str, ids: Sequence[str] | None = None, *, unknown: bool = False
+    ) -> None:
         """Evict rows and free their memory. Ids that are evicted already do no harm.
 
         Args:
             partition: where.
             ids: which; None for every row that is there.
+            unknown: evict also ids that were never put, so that a put of them which is under way,
+                or comes later, is refused and leaves nothing.
 
         Raises:
-            MissingKeyError: an id was never put; nothing is evicted then.
+            MissingKeyError: an id was never put, and `unknown` was not asked for; nothing is
+                evicted then.
         """
 
     def served(self) -> dict[str, Served]:

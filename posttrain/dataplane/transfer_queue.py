@@ -186,12 +186,14 @@ class TransferQueuePlane:
         found: dict[str, frozenset[str]] = self._ledger(asked, "check", partition, keys)
         return found
 
-    def clear(self, partition: str, ids: Sequence[str] | None = None) -> None:
+    def clear(
+        self, partition: str, ids: Sequence[str] | None = None, *, unknown: bool = False
+    ) -> None:
         """See `DataPlane.clear`."""
         asked = f"clear rows of partition {partition!r}"
         keys = None if ids is None else names_of("ids", ids)
         deadline = self._deadline(asked)
-        places = self._processes.ledger(asked, deadline, "evict", partition, keys)
+        places = self._processes.ledger(asked, deadline, "evict", partition, keys, unknown)
         self._free(asked, deadline, partition, places)
 
     def served(self) -> dict[str, Served]:

@@ -37,11 +37,14 @@ def output_items(row: int, response: Mapping[str, Any]) -> list[Mapping[str, Any
     """The output items of a response in OpenAI's Responses form.
 
     Raises:
-        WorkerError: there is no list of them.
+        WorkerError: there is no list of them, or a message's content is no list of parts.
     """
     output = response.get("output")
     if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
         refuse(row, "no list of output items in the response")
+    for place, item in enumerate(output):
+        if _is_said(item) and not _has_parts(item):
+            refuse(row, f"output[{place}] is a message without a list of text parts")
     return output
 
 
@@ -91,7 +94,7 @@ def text(output: Sequence[Mapping[str, Any]]) -> str:
     return "".join(
         part.get("text", "")
         for item in output
-        if item.get("type") == "message" and item.get("role") != "user"
+        if _is_said(item)
         for part in item.get("content", ())
         if part.get("type") == "output_text"
     )
@@ -128,6 +131,18 @@ def _logprobs(row: int, item: Mapping[str, Any]) -> tuple[float, ...]:
         if not _is_number(value) or not math.isfinite(value) or value <= _MINUS_INFINITY:
             refuse(row, f"generation_log_probs[{place}] is {value!r}, not a finite log-probability")
     return tuple(float(value) for value in values)
+
+
+def _is_said(item: Mapping[str, Any]) -> bool:
+    """Whether an output item is a message of the model."""
+    return item.get("type") == "message" and item.get("role") != "user"
+
+
+def _has_parts(message: Mapping[str, Any]) -> bool:
+    parts = message.get("content", [])
+    return isinstance(parts, list) and all(
+        isinstance(part, dict) and isinstance(part.get("text", ""), str) for part in parts
+    )
 
 
 def _is_number(value: object) -> TypeIs[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from nemo_gym.token_id_capture.staging import CallRecord, CaptureLedgerCommit
 from nemo_gym.token_id_capture.store import TokenCaptureStore
 
 from posttrain.capture.conformance.failure import Failed, require
+from posttrain.capture.conformance.paths import peer_environment
 from posttrain.capture.conformance.records import record, rollout
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ async def resolved(ledger: FileLineageStore, rollout_id: str) -> dict[str, Any]:
 def _other_process(root: str, what: str, argument: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "posttrain.capture.conformance.ledger_peer", root, what, argument],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=peer_environment(),
         capture_output=True,
         text=True,
         timeout=LEDGER_S,

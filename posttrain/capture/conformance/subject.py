@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import socket
 import subprocess
 import sys
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from nemo_gym.token_id_capture.staging import StagingSink, StagingSource
 
+from posttrain.capture.conformance.bounded import bounded
 from posttrain.capture.conformance.failure import Failed
+from posttrain.capture.conformance.paths import peer_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +58,7 @@ class Subject:
         with ExitStack() as stack:
             for each in {id(each): each for each in (made.source, made.sink)}.values():
                 if callable(close := getattr(each, "close", None)):
-                    stack.callback(close)
+                    stack.callback(bounded, close)
             yield made
 
     @contextmanager
@@ -70,7 +71,7 @@ class Subject:
                 [*command, self.factory, self.place, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(_added_paths())},
+                env=peer_environment(),
             )
         with Connection(ours.detach()) as connection:
             try:
@@ -78,16 +79,6 @@ class Subject:
             finally:
                 process.kill()
                 process.wait()
-
-
-def _added_paths() -> list[str]:
-    """Where modules are looked for besides the interpreter's own folders.
-
-    Libraries put folders inside of those there too, which come last here and would come first in
-    the other process: setuptools' own copies of packages are such.
-    """
-    own = (sys.prefix, sys.base_prefix)
-    return [path for path in sys.path if path and not path.startswith(own)]
 
 
 def make(factory: str, place: str) -> Clients:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from posttrain.capture.conformance import content, gym, processes, reads, writes
+from posttrain.capture.conformance.bounded import bounded
 from posttrain.capture.conformance.failure import Failed
 
 if TYPE_CHECKING:
@@ -57,12 +59,12 @@ def check(name: str, subject: Subject) -> None:
     """Run one check.
 
     Raises:
-        Failed: the implementation does not do what it must, or raised where it must not.
+        Failed: the implementation does not do what it must, raised where it must not, or hangs.
         KeyError: no check has this name.
     """
     function = CHECKS[name]
     try:
-        function(subject)
+        bounded(partial(function, subject))
     except Failed:
         raise
     except Exception as error:

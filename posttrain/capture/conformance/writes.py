@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from functools import partial
 from typing import TYPE_CHECKING
 
+from posttrain.capture.conformance.bounded import together
 from posttrain.capture.conformance.calls import fetch, fetch_each, same, stage, staged
 from posttrain.capture.conformance.failure import require
 from posttrain.capture.conformance.records import record, rollout
@@ -59,19 +59,13 @@ def conflicting_restage(subject: Subject) -> None:
 
 
 def _races(subject: Subject) -> None:
-    with subject.clients() as clients, ThreadPoolExecutor(THREADS) as pool:
+    with subject.clients() as clients:
         for race in range(RACES):
             name = rollout()
             rivals = [
                 record(name, f"race {race}", generated=(3, number)) for number in range(THREADS)
             ]
-            start = Barrier(THREADS)
-
-            def enter(rival: StagedCallRecord, start: Barrier = start) -> Staged:
-                start.wait()
-                return staged(clients.sink, rival)
-
-            answers = list(pool.map(enter, rivals))
+            answers = together([partial(staged, clients.sink, rival) for rival in rivals])
             won = [place for place, answer in enumerate(answers) if not answer.refusal]
             require(
                 len(won) == 1,
@@ -93,15 +87,9 @@ def concurrent_calls(subject: Subject) -> None:
         ]
         for thread in range(THREADS)
     ]
-    start = Barrier(THREADS)
     with subject.clients() as clients:
-
-        def work(calls: list[StagedCallRecord], sink: StagingSink = clients.sink) -> list[Staged]:
-            start.wait()
-            return [staged(sink, call) for call in calls]
-
-        with ThreadPoolExecutor(THREADS) as pool:
-            answers = [answer for part in pool.map(work, parts) for answer in part]
+        works = [partial(_stage_all, clients.sink, part) for part in parts]
+        answers = [answer for part in together(works) for answer in part]
     refused = [answer.refusal for answer in answers if answer.refusal]
     total = THREADS * CALLS
     require(not refused, f"{len(refused)} of {total} calls were refused: {'; '.join(refused[:3])}")
@@ -109,3 +97,7 @@ def concurrent_calls(subject: Subject) -> None:
     with subject.clients() as clients:
         found = fetch_each(clients.source, [answer.key for answer in answers])
     same(calls, found, f"after {THREADS} threads staged {total} calls")
+
+
+def _stage_all(sink: StagingSink, calls: list[StagedCallRecord]) -> list[Staged]:
+    return [staged(sink, call) for call in calls]

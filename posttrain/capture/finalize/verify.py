@@ -6,7 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posttrain.capture.errors import CorruptRecordError, MissingRecordError
+from posttrain.capture.errors import (
+    CorruptRecordError,
+    EvictedRecordError,
+    MissingRecordError,
+)
 from posttrain.capture.finalize.receipt import build_receipt
 from posttrain.capture.finalize.refused import RefusedError
 from posttrain.capture.finalize.row import (
@@ -36,8 +40,8 @@ if TYPE_CHECKING:
 _TOKEN_BYTES = 16
 # The first that fits.
 _CAUSES: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
+    ((EvictedRecordError, EvictedError), "staged_evicted"),
     ((MissingRecordError, MissingKeyError, MissingFieldError), "staged_missing"),
-    ((EvictedError,), "staged_evicted"),
     ((PlaneTimeoutError, TimeoutError), "staging_late"),
     ((UnavailableError,), "staging_dead"),
     ((CorruptRecordError,), "invalid_snapshot"),

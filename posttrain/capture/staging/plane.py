@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posttrain.capture.errors import EvictedRecordError, MissingRecordError
 from posttrain.capture.settings import PARTITION
 from posttrain.capture.staging.rows import FIELDS
 from posttrain.capture.staging.store import Store, missing
@@ -45,13 +46,14 @@ class PlaneStore(Store):
         except (MissingKeyError, EvictedError) as error:
             # The plane names what it met first; whoever asked wants to know of all.
             there = self._plane.check(self._partition, keys)
-            raise missing([key for key in keys if not there[key]] or keys) from error
+            gone = [key for key in keys if not there[key]] or keys
+            kind = EvictedRecordError if isinstance(error, EvictedError) else MissingRecordError
+            raise missing(gone, kind) from error
         return dict(zip(keys, found, strict=True))
 
     def _delete(self, keys: Sequence[str]) -> None:
-        there = self._plane.check(self._partition, keys)
-        if known := [key for key in keys if there[key]]:
-            self._plane.clear(self._partition, known)
+        # A call that is given up may still be on its way here.
+        self._plane.clear(self._partition, keys, unknown=True)
 
     def close(self) -> None:
         """Close the plane when it belongs to the store."""

@@ -107,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def _delete(self, keys: Sequence[str]) -> None:
-        """Remove the rows that are there."""
+        """Remove the rows that are there; a key may be of none."""
 
     def _all(self, keys: Sequence[str], fields: Sequence[str]) -> list[Row]:
         if not keys:
@@ -128,9 +128,11 @@ class Store(ABC):
         return f"{key} is staged with digest {was[0]}, and not again with {now[0]}"
 
 
-def missing(keys: Sequence[str]) -> MissingRecordError:
+def missing(
+    keys: Sequence[str], kind: type[MissingRecordError] = MissingRecordError
+) -> MissingRecordError:
     """Say which of the keys that were asked for are not there."""
-    return MissingRecordError(
+    return kind(
         "staged calls by their keys",
         f"not staged, or retired: {', '.join(keys)}",
         "ask only for keys that a manifest names, before they are retired",

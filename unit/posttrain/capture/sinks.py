@@ -253,6 +253,22 @@ class ListsOnce(FileStore):
         return super().fetch(staging_keys)
 
 
+class Deadlocks(FileStore):
+    """Works for one thread; two at once wait for each other for ever."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(folder)
+        self._busy = threading.Lock()
+
+    def _insert(self, key: str, row: Row) -> bool:
+        if not self._busy.acquire(blocking=False):
+            threading.Event().wait()
+        inserted = super()._insert(key, row)
+        time.sleep(0.002)
+        self._busy.release()
+        return inserted
+
+
 class SaysNothing(FileStore):
     """Takes every call, and does not say so as the protocol has it."""
 
@@ -299,7 +315,9 @@ def _factory(kind: type[FileStore]) -> Callable[[str], tuple[FileStore, FileStor
 
 
 # By its class's name, as the suite asks for a factory.
-globals().update({kind.__name__.lower(): _factory(kind) for kind in [*BROKEN, SaysNothing]})
+globals().update(
+    {kind.__name__.lower(): _factory(kind) for kind in [*BROKEN, SaysNothing, Deadlocks]}
+)
 
 
 def pair(place: str) -> tuple[str, str]:

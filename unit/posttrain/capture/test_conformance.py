@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from posttrain.capture.conformance import CHECKS, Failed, Subject, check, run
+from posttrain.capture.conformance import CHECKS, Failed, Subject, bounded, check, run
 from unit.posttrain.capture import sinks
 
 if TYPE_CHECKING:
@@ -47,6 +47,15 @@ def test_a_sink_that_does_not_answer_with_a_result_fails_whatever_stages(tmp_pat
     subject = Subject(f"{HERE}:saysnothing", str(tmp_path))
     with pytest.raises(Failed, match="stage returned str, not a StageResult"):
         check("round_trip", subject)
+
+
+@pytest.mark.parametrize("name", ["concurrent_calls", "conflicting_restage"])
+def test_a_sink_that_hangs_fails_within_the_bound_of_a_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setattr(bounded, "CHECK_S", 3.0)
+    with pytest.raises(Failed, match=r"threads did not end within 3 s: the sink"):
+        check(name, Subject(f"{HERE}:deadlocks", str(tmp_path)))
 
 
 def test_golden_vectors_that_come_out_otherwise_fail(

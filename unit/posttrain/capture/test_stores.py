@@ -11,7 +11,12 @@ import pytest
 from nemo_gym.token_id_capture.staging import StagedCallBaseSnapshot
 
 from posttrain.capture.conformance.records import base, record
-from posttrain.capture.errors import CaptureSetupError, CorruptRecordError, MissingRecordError
+from posttrain.capture.errors import (
+    CaptureSetupError,
+    CorruptRecordError,
+    EvictedRecordError,
+    MissingRecordError,
+)
 from posttrain.capture.settings import CaptureSettings
 from posttrain.capture.staging import open_store, rows
 from posttrain.capture.staging.files import FileStore
@@ -203,11 +208,12 @@ def test_a_plane_that_was_evicted_says_so(tmp_path: Path) -> None:
     assert store.stage(record("r", "c")).ok
     with pytest.raises(MissingRecordError) as caught:
         store.fetch(["r/never"])
+    assert type(caught.value) is MissingRecordError
     assert isinstance(caught.value.__cause__, MissingKeyError)
     store.retire(["r/c"])
-    with pytest.raises(MissingRecordError) as caught:
+    with pytest.raises(EvictedRecordError) as evicted:
         store.fetch(["r/c"])
-    assert isinstance(caught.value.__cause__, EvictedError)
+    assert isinstance(evicted.value.__cause__, EvictedError)
     again = store.stage(record("r", "c"))
     assert not again.ok
     assert "EvictedError" in str(again.error)

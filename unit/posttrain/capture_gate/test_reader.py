@@ -33,7 +33,7 @@ def group(row: Row, size: int) -> Reservation:
 
 def run(bench: Any, do: Callable[[GymSource, CapturedReader], Coroutine[Any, Any, Any]]) -> Any:
     async def whole() -> Any:
-        reader = CapturedReader(bench.gate, bench.store, ON, rollouts=2)
+        reader = CapturedReader(bench.gate, bench.store, ON, rollouts=2, say=print)
         agent = Agent(bench.gate.url(CONVERSATION_AGENT), CONVERSATION_AGENT, deadline_s=300.0)
         source = GymSource(agent, reader)
         try:

@@ -182,9 +182,9 @@ class MomentousPlane(MemoryPlane):
             return found
         moment = self._moment
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             moment()
-            result = found(*arguments)
+            result = found(*arguments, **named)
             moment()
             return result
 
@@ -200,12 +200,14 @@ class Source:
         fate: of each rollout, by its reservation and number.
         dead: what the watch reports.
         moment: called at whatever happens here.
+        let_go: called with each group that is committed or abandoned.
     """
 
     weights: Weights
     fate: Callable[[Reservation, int], Fate] = lambda _group, _rollout: Fate()
     dead: StackError | None = None
     moment: Callable[[], object] = lambda: None
+    let_go: Callable[[Reservation], object] = lambda _group: None
     reserved: list[Reservation] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
     abandons: list[str] = field(default_factory=list)
@@ -253,10 +255,12 @@ class Source:
     async def committed(self, group: Reservation) -> None:
         self.moment()
         self.commits.append(group.group)
+        self.let_go(group)
 
     async def abandoned(self, group: Reservation) -> None:
         self.moment()
         self.abandons.append(group.group)
+        self.let_go(group)
 
     async def validate(self, rows: Sequence[Row], seed: str) -> list[Sample]:
         self.moment()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from posttrain.controller.commit import Committer
-from posttrain.controller.failures import BudgetError, CommitError, GroupDataError
+from posttrain.controller.failures import BudgetError, Budgets, CommitError, GroupDataError
 from posttrain.controller.ledger import Ledger, Limits, Phase
+from posttrain.controller.rollout import RolloutPump
 from posttrain.controller.rows import FIELDS, PARTITION, decode, stamped
+from posttrain.controller.shared import Arrived, Over, Shared
+from posttrain.controller.watchdog import Pulse
 from posttrain.controller.words import Finished, Prompt
 from posttrain.data import Row
-from posttrain.dataplane import MemoryPlane, PlaneTimeoutError
+from posttrain.dataplane import EvictedError, MemoryPlane, PlaneTimeoutError
 from posttrain.sample import assemble
-from unit.posttrain.controller.peers import Fate, sample_of
+from unit.posttrain.controller.peers import Fate, Source, Weights, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -133,9 +138,10 @@ def test_rows_that_are_evicted_during_the_write_fail_the_group(
     assert there(plane, group) == []
 
 
+@pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("moment", ["during", "after"])
 def test_a_commit_that_is_cancelled_leaves_no_row(
-    plane: Plane, ledger: Ledger, group: Reservation, moment: str
+    plane: Plane, ledger: Ledger, group: Reservation, moment: str, times: int
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
@@ -148,10 +154,11 @@ def test_a_commit_that_is_cancelled_leaves_no_row(
     async def cancelled() -> None:
         task = asyncio.create_task(Committer(plane, ledger).commit(group, rollouts(group)))
         assert await asyncio.to_thread(begun.wait, 10)
-        task.cancel()
-        await asyncio.sleep(0.01)
-        # It waits for the write that it has begun.
-        assert not task.done()
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0.01)
+            # It waits for the write that it has begun.
+            assert not task.done()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -230,6 +237,24 @@ class Failing(Plane):
         super().put(partition, rows)
 
 
+def test_a_put_that_takes_place_after_it_has_failed_leaves_no_row(
+    ledger: Ledger, group: Reservation
+) -> None:
+    class Late(Plane):
+        """A plane whose puts take place when their callers were told that they did not."""
+
+        def put(self, partition: str, rows: Mapping[str, Stored]) -> None:
+            self.put_late = partial(super().put, partition, rows)
+            raise PlaneTimeoutError(f"put {len(rows)} rows", "the ledger does not answer", "wait")
+
+    plane = Late()
+    with pytest.raises(PlaneTimeoutError):
+        commit(plane, ledger, group)
+    with pytest.raises(EvictedError):
+        plane.put_late()
+    assert there(plane, group) == []
+
+
 def test_a_plane_that_is_unavailable_costs_the_infrastructures_budget(
     make_run: Callable[..., Run],
 ) -> None:
@@ -242,6 +267,29 @@ def test_a_plane_that_is_unavailable_costs_the_infrastructures_budget(
     run = make_run("controller.budgets.infrastructure=1", plane=Failing(2))
     with pytest.raises(BudgetError, match="unit-1 does not answer"):
         asyncio.run(run.take_steps())
+
+
+def test_what_arrived_of_a_dropped_group_is_not_kept(plane: Plane) -> None:
+    ledger = Ledger(replace(LIMITS, per_step=2, rollouts=4))
+    dropped, kept = (ledger.reserve(Prompt(number, Row(3, {}), "seed")) for number in range(2))
+    source: Any = Source(Weights())
+    shared = Shared(ledger, source, plane, Committer(plane, ledger), Budgets({}))
+    pump = RolloutPump(shared, Pulse("rollout"))
+
+    async def committed() -> None:
+        running = asyncio.create_task(pump.run())
+        for group in (dropped, kept):
+            for finished in rollouts(group):
+                shared.events.put_nowait(Arrived(group, finished))
+        # Its task is cancelled, and tells of no end.
+        ledger.dropped(dropped, stale=True)
+        shared.events.put_nowait(Over(kept))
+        await shared.bell.until(lambda: ledger.phase(kept) is Phase.COMMITTED)
+        running.cancel()
+
+    asyncio.run(committed())
+    assert there(plane, kept) == [*kept.ids]
+    assert pump._arrived == {}
 
 
 def test_rows_that_vanish_after_their_commit_end_the_run(make_run: Callable[..., Run]) -> None:

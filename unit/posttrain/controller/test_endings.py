@@ -176,6 +176,59 @@ def test_the_first_causes_are_named_when_a_budget_is_spent(make_run: Callable[..
     assert run.policy.steps == []
 
 
+def clinging(group: Reservation) -> None:
+    raise PlaneTimeoutError(f"staged calls of {group.group} retired", "no answer", "again")
+
+
+def test_what_a_source_cannot_let_go_of_hides_no_error_of_the_group(
+    make_run: Callable[..., Run],
+) -> None:
+    run = make_run(
+        "controller.budgets.data=0",
+        fate=lambda _group, _rollout: Fate(ends="data"),
+        let_go=clinging,
+    )
+    error = ends(run)
+    assert isinstance(error, BudgetError)
+    assert "(controller.budgets.data)" in error.asked
+    assert error.found.endswith("rollout 0: data")
+    assert run.source.abandons == ["p000000-0"]
+
+
+def test_what_a_source_cannot_let_go_of_costs_the_infrastructures_budget(
+    make_run: Callable[..., Run],
+) -> None:
+    one = "data.prompts_per_step=1"
+    run = make_run("controller.budgets.infrastructure=3", "run.steps=3", one, let_go=clinging)
+    asyncio.run(run.take_steps())
+    assert run.source.commits == ["p000000-0", "p000001-0", "p000002-0"]
+    assert run.record.total("retries_infrastructure") == 0
+    run = make_run("controller.budgets.infrastructure=2", "run.steps=3", one, let_go=clinging)
+    error = ends(run)
+    assert isinstance(error, BudgetError)
+    assert "3 of them; the first:" in error.found
+    assert "staged calls of p000000-0 retired" in error.found
+
+
+def test_a_dropped_group_of_which_something_is_kept_ends_no_run(
+    make_run: Callable[..., Run],
+) -> None:
+    def late(group: Reservation) -> None:
+        if group.prompt.number == 0:
+            clinging(group)
+
+    run = make_run(
+        "controller.budgets.infrastructure=1",
+        "controller.staleness=1",
+        "run.steps=4",
+        fate=lambda group, _rollout: Fate(ends="ok" if group.prompt.number else "hang"),
+        let_go=late,
+    )
+    asyncio.run(run.take_steps())
+    assert run.record.total("dropped_stale") == 1
+    assert run.source.abandons.count("p000000-0") == 1
+
+
 def test_a_bug_in_a_source_is_no_failure_of_a_group(make_run: Callable[..., Run]) -> None:
     def broken(_group: Reservation, _rollout: int) -> Fate:
         raise KeyError("a bug")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from posttrain.config import dataplane as recipe
+from posttrain.dataplane.transfer_queue import LONGEST_S, SHORTEST_S
 from unit.posttrain.controller.peers import LATENESS, Fate
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Renamed:
         call: Callable[..., Any] = getattr(self._plane, method)
         if method == "served":
             return call
-        return lambda partition, *more: call(partition + self._suffix, *more)
+        return lambda partition, *more, **named: call(partition + self._suffix, *more, **named)
 
 
 @pytest.fixture
@@ -46,6 +48,10 @@ def mixed(group: Reservation, rollout: int) -> Fate:
     if number == 4:
         return Fate(late, "data")
     return Fate(late, "placeholder" if number % 2 and rollout == 1 else "ok")
+
+
+def test_a_recipe_takes_the_deadlines_that_the_plane_takes() -> None:
+    assert (recipe.SHORTEST_S, recipe.LONGEST_S) == (SHORTEST_S, LONGEST_S)
 
 
 def test_a_run_trains_whole_groups_and_leaves_nothing(

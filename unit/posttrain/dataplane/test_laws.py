@@ -203,6 +203,25 @@ def test_an_evicted_id_is_known_as_such_and_never_used_again(
     assert exact(plane.get(partition, ["d"], ["number"])) == exact([{"number": 4}])
 
 
+def test_an_id_that_may_still_come_can_be_evicted_before_it_does(
+    plane: DataPlane, fresh: Callable[..., str]
+) -> None:
+    partition = fresh(capacity=2)
+    plane.put(partition, {"a": row(1)})
+    plane.clear(partition, ["a", "late"], unknown=True)
+    plane.clear(partition, ["late"])
+    with pytest.raises(EvictedError, match="'late'"):
+        plane.put(partition, {"late": row(2), "b": row(3)})
+    with pytest.raises(EvictedError, match="get row 'late'"):
+        plane.get(partition, ["late"], [])
+    assert plane.check(partition, ["a", "late", "b"]) == dict.fromkeys("ab", frozenset()) | {
+        "late": frozenset()
+    }
+    plane.put(partition, {"b": row(3), "c": row(4)})
+    plane.clear(partition, unknown=True)
+    plane.put(partition, {"d": row(5)})
+
+
 def test_a_partition_takes_no_more_rows_than_its_capacity(
     plane: DataPlane, fresh: Callable[..., str]
 ) -> None:

@@ -27,7 +27,9 @@ from posttrain.capture.finalize.causes import CAUSES
 from posttrain.capture.finalize.finalizer import Finalizer
 from posttrain.capture.finalize.words import Finalized, Scored
 from posttrain.capture.settings import CaptureSettings
-from posttrain.capture.staging import open_store
+from posttrain.capture.staging import Store, open_store
+from posttrain.capture.staging.plane import PlaneStore
+from posttrain.dataplane import MemoryPlane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,15 +60,17 @@ class Rollouts:
 
     Attributes:
         folder: of the ledger.
-        change: applied to each snapshot that is fetched, by its place.
+        change: applied to the snapshots that are fetched.
+        staged: where calls are staged; None for files.
     """
 
     folder: Path
     change: Callable[[list[Any]], list[Any]] = field(default=lambda snapshots: snapshots)
+    staged: Store | None = None
 
     def __post_init__(self) -> None:
         self.ledger = FileLineageStore(self.folder / "ledger")
-        self.store = open_store(CaptureSettings(folder=str(self.folder / "staged")))
+        self.store = self.staged or open_store(CaptureSettings(folder=str(self.folder / "staged")))
         self._capture = RolloutTokenCapture(sink=self.store, weight_version_fn=lambda: 4)
 
     async def manifest(self, rollout_id: str) -> RolloutManifest:
@@ -147,9 +151,9 @@ class Rollouts:
 
 
 @contextmanager
-def rollouts() -> Iterator[Rollouts]:
+def rollouts(staged: Store | None = None) -> Iterator[Rollouts]:
     with tempfile.TemporaryDirectory() as folder:
-        yield Rollouts(Path(folder))
+        yield Rollouts(Path(folder), staged=staged)
 
 
 @LAW
@@ -292,6 +296,15 @@ def test_a_group_has_as_many_results_as_rollouts_whatever_became_of_them() -> No
     assert [each.cause for each in found] == ["staged_missing", "no_records", None]
 
 
+def test_a_record_that_a_plane_has_cleared_is_evicted_and_not_just_missing() -> None:
+    plane = MemoryPlane()
+    with rollouts(PlaneStore(plane)) as made:
+        responses = {it: made.roll_out(it, [([1], [2], [-0.5])]) for it in ("gone", "kept")}
+        plane.clear("capture", ["gone/call-0"])
+        found = [made.finalize(rollout, response) for rollout, response in responses.items()]
+    assert [each.cause for each in found] == ["staged_evicted", None]
+
+
 @pytest.mark.parametrize(
     ("response", "cause"),
     [
@@ -301,6 +314,13 @@ def test_a_group_has_as_many_results_as_rollouts_whatever_became_of_them() -> No
             "no_response",
         ),
         ({"output": "text"}, "no_response"),
+        *(
+            (
+                {"output": [{"type": "message", "role": "assistant", "content": content}]},
+                "no_response",
+            )
+            for content in (None, "text", [None], [{"type": "output_text", "text": 5}])
+        ),
     ],
 )
 def test_a_response_that_is_not_whole_is_no_row(response: dict[str, Any], cause: str) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from posttrain.config.load import load_schema
+from posttrain.config.training import SingleRecipe
 from posttrain.errors import RecipeError
 from posttrain.interpreters import NEEDED, check_interpreters
+from posttrain.single_controller import libraries
 
-if TYPE_CHECKING:
-    from pathlib import Path
+RECIPE = Path(__file__).resolve().parents[3] / "functional" / "recipes" / "gym_training.yaml"
 
 
 @pytest.fixture
@@ -38,6 +40,35 @@ def test_every_interpreter_that_lacks_something_is_named_with_it(
         refusal.value
     )
     assert f"interpreters.gym {tmp_path / 'nowhere'}: No such file" in str(refusal.value)
+
+
+def test_what_only_this_recipe_needs_is_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NEEDED, "generation", ("json",))
+    check_interpreters({"generation": sys.executable}, {"policy": ["no_such_library"]})
+    with pytest.raises(RecipeError, match="without no_such_library"):
+        check_interpreters({"generation": sys.executable}, {"generation": ["no_such_library"]})
+
+
+CAPTURED = (
+    "token_capture={enabled: true, deadline_s: 10, gate_memory_mb: 1024, turns: 2}",
+    "dataplane.kind=transfer_queue",
+)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "policy", "generation"),
+    [
+        ((), [], []),
+        (CAPTURED[1:], ["transfer_queue"], []),
+        (CAPTURED, ["transfer_queue", "nemo_gym"], ["nemo_gym", "transfer_queue"]),
+    ],
+)
+def test_capture_and_its_data_plane_need_their_libraries(
+    overrides: tuple[str, ...], policy: list[str], generation: list[str]
+) -> None:
+    given = ["run.dir=x", *(f"interpreters.{kind}=x" for kind in ("policy", "generation", "gym"))]
+    loaded = load_schema(SingleRecipe, RECIPE, [*given, *overrides], "single_controller")
+    assert libraries(loaded.recipe) == {"policy": policy, "generation": generation}
 
 
 def test_another_minor_version_of_python_cannot_join_the_cluster(interpreter: Path) -> None:

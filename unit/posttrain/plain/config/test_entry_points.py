@@ -157,6 +157,13 @@ def test_checkpoints_are_an_error_for_the_single_controller() -> None:
             ["dataplane.kind=transfer_queue", "dataplane.storage_units=1"],
             "dataplane.storage_units: `transfer_queue` spreads rows over at least 2",
         ),
+        *(
+            (
+                ["dataplane.kind=transfer_queue", f"dataplane.deadline_s={seconds}"],
+                "dataplane.deadline_s: `transfer_queue` keeps deadlines of 3 to 120 s",
+            )
+            for seconds in (2.9, 121)
+        ),
         (["cluster.accelerators=2"], "generation.colocated: engines that hand their accelerators"),
         (["controller.staleness=-1"], "controller.staleness: takes whole number, at least 0"),
         (["controller.stall_s=0"], "controller.stall_s: takes number, above 0"),
