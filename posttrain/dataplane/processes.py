@@ -116,7 +116,7 @@ class Processes:
 
         Raises:
             HandleError: this cluster has no such plane, or has it no more.
-            UnavailableError: its ledger does not answer.
+            UnavailableError: its ledger or its controller does not answer.
         """
         asked = f"connect to the data plane {name}"
         try:
@@ -125,6 +125,9 @@ class Processes:
             found.addresses = found.result(asked, LEDGER, ledger.addresses.remote(), deadline)
             for each in found.addresses:
                 found._actors[each] = ray.get_actor(_actor_name(name, each), NAMESPACE)
+            # TransferQueue's client waits for it in its own time, and leaks when it is silent.
+            ready = found._actors[CONTROLLER].__ray_ready__.remote()
+            found.result(asked, CONTROLLER, ready, deadline)
         except ValueError as error:
             raise HandleError(
                 asked,

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -255,6 +256,22 @@ def test_a_killed_unit_is_named_soon_and_takes_its_rows_and_no_half_put_with_it(
     dead = within(own, lambda: own.clear("p"))
     assert isinstance(dead, DeadUnitError)
     joined.close()
+
+
+def zmq_threads() -> int:
+    names = [task / "comm" for task in Path("/proc/self/task").iterdir()]
+    return sum(name.read_text(encoding="utf-8").startswith("ZMQbg") for name in names)
+
+
+def test_a_silent_controller_is_not_joined_and_leaves_no_sockets(own: TransferQueuePlane) -> None:
+    handle, before = own.handle(), zmq_threads()
+    with stopped(own.pids()["controller"]):
+        late = within(own, lambda: connect(handle))
+    assert isinstance(late, PlaneTimeoutError)
+    assert "controller of plane-" in late.found
+    assert zmq_threads() == before
+    connect(handle).close()
+    assert zmq_threads() == before
 
 
 def test_a_killed_controller_or_ledger_is_named_soon(own: TransferQueuePlane) -> None:
