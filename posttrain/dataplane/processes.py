@@ -138,9 +138,11 @@ class Processes:
 
     def ledger(self, asked: str, deadline: Deadline, method: str, *arguments: Any) -> Any:
         """Call a method of the ledger: see `result`."""
-        return self.result(
-            asked, LEDGER, self._actors[LEDGER].call.remote(method, *arguments), deadline
-        )
+        return self.result(asked, LEDGER, self.ask_ledger(method, *arguments), deadline)
+
+    def ask_ledger(self, method: str, *arguments: Any) -> Any:
+        """Begin to call a method of the ledger; what it gives is for `result`."""
+        return self._actors[LEDGER].call.remote(method, *arguments)
 
     def result(self, asked: str, name: str, call: Any, deadline: Deadline) -> Any:
         """Return what an actor's call gives.

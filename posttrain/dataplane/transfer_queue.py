@@ -9,6 +9,7 @@ nothing, and a writer that dies leaves nothing to see.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,9 @@ from posttrain.dataplane.errors import (
     PlaneError,
     UnavailableError,
 )
+from posttrain.dataplane.late import LatePuts, Put, content_of
 from posttrain.dataplane.ledger import Entry, Located, Place
-from posttrain.dataplane.processes import READ_LOG, Deadline, Processes
+from posttrain.dataplane.processes import LEDGER, READ_LOG, Deadline, Processes
 from posttrain.dataplane.queue_client import QueueClient
 from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.values import kinds_of, names_of
@@ -51,7 +53,9 @@ class TransferQueuePlane:
     """See `DataPlane`. Made by `start` or, for a plane that runs, by `posttrain.dataplane.connect`.
 
     After an `UnavailableError` of `put` no process sees the rows, with one exception: the ledger
-    was late with the last step. Another put then raises `DuplicateKeyError`.
+    was late with the last step, so that they may be there, now or soon. The same put by this plane
+    then waits for what became of the first one, and puts what is not there. To be sure that they do
+    not come, `clear` them with `unknown`.
     """
 
     def __init__(self, processes: Processes, deadline_s: float, *, owner: bool) -> None:
@@ -60,6 +64,7 @@ class TransferQueuePlane:
         self._owner = owner
         self._closed = False
         self._client = QueueClient(processes.name, processes.addresses)
+        self._late = LatePuts(processes, self._free_late)
 
     @classmethod
     def start(
@@ -127,6 +132,11 @@ class TransferQueuePlane:
         asked = f"put {len(rows)} rows into partition {partition!r}"
         deadline = self._deadline(asked)
         kinds = kinds_of(partition, rows)
+        late = self._late.settle(asked, deadline, partition, rows)
+        if late is not None and late.content == content_of(rows, kinds):
+            # The same call again. Here it fails when they were cleared since.
+            self._processes.ledger(asked, deadline, "locate", partition, [*rows], [])
+            return
         admitted = self._processes.ledger(asked, deadline, "admit", partition, kinds)
         if not rows:
             return
@@ -140,13 +150,18 @@ class TransferQueuePlane:
             }
         # The order of the rows is the order in which they are claimed.
         entries = {key: Entry(places[key], frozenset(row)) for key, row in rows.items()}
+        publishing = self._processes.ask_ledger("publish", partition, entries)
         try:
-            self._processes.ledger(asked, deadline, "publish", partition, entries)
+            self._processes.result(asked, LEDGER, publishing, deadline)
         except UnavailableError:
-            raise  # perhaps it was published, so its places stay
+            # Perhaps it is published, or will be.
+            self._late.add(Put(partition, places, content_of(rows, kinds), publishing))
+            raise
         except PlaneError:
             # Others came first. These rows were never seen, and nobody else has their places.
-            self._free(asked, deadline, partition, places.values())
+            # That these cannot be given back says less than why.
+            with suppress(UnavailableError):
+                self._free(asked, deadline, partition, places.values())
             raise
 
     def get(
@@ -242,6 +257,9 @@ class TransferQueuePlane:
         if places:
             indexes = [place.slot for place in places]
             self._run(asked, deadline, self._client.free(partition, indexes))
+
+    def _free_late(self, partition: str, places: Collection[Place], deadline: Deadline) -> None:
+        self._free("give back what a late put had written", deadline, partition, places)
 
 
 def _in_range(asked: str, units: int, deadline_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -19,6 +20,7 @@ from posttrain.dataplane import (
     ClosedPlaneError,
     DeadControllerError,
     DeadUnitError,
+    DuplicateKeyError,
     EvictedError,
     HandleError,
     LostRowError,
@@ -216,6 +218,56 @@ def test_a_silent_unit_is_named_by_the_deadline_and_what_it_missed_is_not_seen(
     again = {key: {"tokens": np.arange(3), "number": 7} for key in ("c", "d")}
     own.put("p", again)
     assert own.get("p", ["d", "a", "c"], ["number"]) == [{"number": n} for n in (7, 0, 7)]
+
+
+@pytest.mark.parametrize("again", ["same", "other", "cleared", "refused"])
+def test_a_put_whose_last_step_was_late_may_be_made_again(
+    own: TransferQueuePlane, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    ledger = own.pids()["ledger"]
+    client = own._client
+    real, free = client.write, client.free
+    freed: list[int] = []
+
+    async def write(partition: str, batches: Any) -> Any:
+        written = await real(partition, batches)
+        if again == "refused":
+            # Another one comes first, before the ledger is late.
+            other = connect(own.handle())
+            await asyncio.to_thread(other.put, "p", {"d": {"number": 5}})
+            other.close()
+        os.kill(ledger, signal.SIGSTOP)
+        return written
+
+    async def count(partition: str, indexes: Any) -> None:
+        freed.extend(indexes)
+        await free(partition, indexes)
+
+    monkeypatch.setattr(client, "write", write)
+    monkeypatch.setattr(client, "free", count)
+    try:
+        late = within(own, lambda: own.put("p", rows("c", "d")))
+    finally:
+        os.kill(ledger, signal.SIGCONT)
+        monkeypatch.setattr(client, "write", real)
+    assert isinstance(late, PlaneTimeoutError)
+    if again == "same":
+        own.put("p", rows("c", "d"))
+        assert own.get("p", ["d", "c"], ["number"]) == [{"number": 1}, {"number": 0}]
+    if again in {"same", "other"}:
+        with pytest.raises(DuplicateKeyError):
+            own.put("p", rows("c", "d", length=11))
+        assert freed == []
+    if again == "cleared":
+        own.clear("p", ["c"])
+        with pytest.raises(EvictedError):
+            own.put("p", rows("c", "d"))
+    if again == "refused":
+        own.check("p", [])
+        own.put("p", rows("c"))
+        # What the late one had written is given back.
+        assert len(freed) == 2
+        assert sum(served.rows for served in own.served().values()) == 4
 
 
 def test_a_killed_unit_is_named_soon_and_takes_its_rows_and_no_half_put_with_it(
