@@ -9,7 +9,9 @@ nothing, and a writer that dies leaves nothing to see.
 from __future__ import annotations
 
 import sys
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +35,7 @@ from posttrain.dataplane.values import kinds_of, names_of
 from posttrain.dataplane.watch import PROBE_S, served, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from posttrain.dataplane.plane import Handle, Row, Served, Value
 
@@ -144,7 +146,9 @@ class TransferQueuePlane:
         groups = batches(rows, kinds, serials)
         write = self._client.write(partition, [batch for _, batch in groups])
         places: dict[str, Place] = {}
-        for (keys, _), indexes in zip(groups, self._run(asked, deadline, write), strict=True):
+        undo = partial(self._client.undo, partition)
+        written = self._run(asked, deadline, write, late=undo)
+        for (keys, _), indexes in zip(groups, written, strict=True):
             places |= {
                 key: Place(serials[key], index) for key, index in zip(keys, indexes, strict=True)
             }
@@ -248,15 +252,23 @@ class TransferQueuePlane:
     def _ledger(self, asked: str, method: str, *arguments: Any) -> Any:
         return self._processes.ledger(asked, self._deadline(asked), method, *arguments)
 
-    def _run(self, asked: str, deadline: Deadline, work: Coroutine[Any, Any, Any]) -> Any:
-        return watched(asked, self._client, work, deadline, self._processes)
+    def _run(
+        self,
+        asked: str,
+        deadline: Deadline,
+        work: Coroutine[Any, Any, Any],
+        late: Callable[[Future[Any]], object] = Future.cancel,
+    ) -> Any:
+        begin = partial(self._client.submit, work)
+        return watched(asked, begin, deadline, self._processes, late)
 
     def _free(
         self, asked: str, deadline: Deadline, partition: str, places: Collection[Place]
     ) -> None:
         if places:
             indexes = [place.slot for place in places]
-            self._run(asked, deadline, self._client.free(partition, indexes))
+            # What is late goes on: a part of it cannot be done again.
+            self._run(asked, deadline, self._client.free(partition, indexes), late=_go_on)
 
     def _free_late(self, partition: str, places: Collection[Place], deadline: Deadline) -> None:
         self._free("give back what a late put had written", deadline, partition, places)
@@ -269,6 +281,10 @@ def _in_range(asked: str, units: int, deadline_s: float) -> None:
             f"{units} units and a deadline of {deadline_s} s",
             f"give {UNITS} units or more and {SHORTEST_S:g} to {LONGEST_S:g} s",
         )
+
+
+def _go_on(_: Future[Any]) -> None:
+    """Let work that nobody waits for come to its end."""
 
 
 def _cluster(asked: str) -> str:

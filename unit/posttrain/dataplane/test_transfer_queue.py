@@ -220,6 +220,22 @@ def test_a_silent_unit_is_named_by_the_deadline_and_what_it_missed_is_not_seen(
     assert own.get("p", ["d", "a", "c"], ["number"]) == [{"number": n} for n in (7, 0, 7)]
 
 
+def test_what_a_late_put_wrote_and_a_late_clear_left_is_given_back(own: TransferQueuePlane) -> None:
+    """No unit keeps a row that nobody can see."""
+    with stopped(own.pids()["unit-1"]):
+        late = within(own, lambda: own.put("p", rows("c", "d")))
+        assert isinstance(late, PlaneTimeoutError)
+        late = within(own, lambda: own.clear("p"))
+        assert isinstance(late, PlaneTimeoutError)
+    assert own.check("p", ["a", "b", "c", "d"]) == dict.fromkeys("abcd", frozenset())
+    end = time.monotonic() + MARGIN_S
+    while held := sum(served.rows for served in own.served().values()):
+        assert time.monotonic() < end, f"{held} rows are kept"
+        time.sleep(0.1)
+    own.put("p", rows("c", "d"))
+    assert own.get("p", ["d", "c"], ["number"]) == [{"number": 1}, {"number": 0}]
+
+
 @pytest.mark.parametrize("again", ["same", "other", "cleared", "refused"])
 def test_a_put_whose_last_step_was_late_may_be_made_again(
     own: TransferQueuePlane, monkeypatch: pytest.MonkeyPatch, again: str
