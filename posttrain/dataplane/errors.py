@@ -1,7 +1,7 @@
 """What a data plane refuses or cannot do: one class a cause.
 
-`PlaneError` is all of them. `UnavailableError` is the infrastructure's: nothing of the call took
-place that anybody can see, and the same call may be made again. The others are the caller's.
+`PlaneError` is all of them. `UnavailableError` is the infrastructure's: the same call may be made
+again, also where the first one took place after all. The others are the caller's.
 """
 
 from __future__ import annotations

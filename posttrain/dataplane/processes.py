@@ -116,7 +116,7 @@ class Processes:
 
         Raises:
             HandleError: this cluster has no such plane, or has it no more.
-            UnavailableError: its ledger does not answer.
+            UnavailableError: its ledger or its controller does not answer.
         """
         asked = f"connect to the data plane {name}"
         try:
@@ -125,6 +125,9 @@ class Processes:
             found.addresses = found.result(asked, LEDGER, ledger.addresses.remote(), deadline)
             for each in found.addresses:
                 found._actors[each] = ray.get_actor(_actor_name(name, each), NAMESPACE)
+            # TransferQueue's client waits for it in its own time, and leaks when it is silent.
+            ready = found._actors[CONTROLLER].__ray_ready__.remote()
+            found.result(asked, CONTROLLER, ready, deadline)
         except ValueError as error:
             raise HandleError(
                 asked,
@@ -135,9 +138,11 @@ class Processes:
 
     def ledger(self, asked: str, deadline: Deadline, method: str, *arguments: Any) -> Any:
         """Call a method of the ledger: see `result`."""
-        return self.result(
-            asked, LEDGER, self._actors[LEDGER].call.remote(method, *arguments), deadline
-        )
+        return self.result(asked, LEDGER, self.ask_ledger(method, *arguments), deadline)
+
+    def ask_ledger(self, method: str, *arguments: Any) -> Any:
+        """Begin to call a method of the ledger; what it gives is for `result`."""
+        return self._actors[LEDGER].call.remote(method, *arguments)
 
     def result(self, asked: str, name: str, call: Any, deadline: Deadline) -> Any:
         """Return what an actor's call gives.

@@ -10,6 +10,7 @@ import asyncio
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,16 +70,37 @@ class QueueClient:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def write(self, partition: str, batches: Sequence[Batch]) -> list[list[int]]:
-        """Store batches under indexes that are theirs alone; return these, one a row."""
+        """Store batches under indexes that are theirs alone; return these, one a row.
+
+        When one cannot be stored, those before it are freed.
+        """
         written: list[list[int]] = []
-        for batch in batches:
-            meta = await self._client.async_put(to_tensors(batch), partition_id=partition)
-            indexes: list[int] = meta.global_indexes
-            if len(set(indexes)) != len(batch.serials):
-                msg = f"TransferQueue gave {len(batch.serials)} rows {len(set(indexes))} indexes"
-                raise RuntimeError(msg)
-            written.append(indexes)
+        try:
+            for batch in batches:
+                meta = await self._client.async_put(to_tensors(batch), partition_id=partition)
+                written.append(_indexes(meta, len(batch.serials)))
+        except Exception:
+            if written:
+                await self.free(partition, [*chain.from_iterable(written)])
+            raise
         return written
+
+    def undo(self, partition: str, writing: Future[list[list[int]]]) -> None:
+        """Have a `write` freed that nobody waits for, once every unit has acknowledged it.
+
+        Not before: what a unit is late with would come after its index was another row's.
+        """
+
+        def free(done: Future[list[list[int]]]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                return
+            work = self.free(partition, [*chain.from_iterable(done.result())])
+            try:
+                asyncio.run_coroutine_threadsafe(work, self._loop)
+            except RuntimeError:  # this client was closed
+                work.close()
+
+        writing.add_done_callback(free)
 
     async def read(self, partition: str, places: Sequence[Place], fields: Sequence[str]) -> Batch:
         """Read columns of rows, in the order of their places.
@@ -105,6 +127,13 @@ class QueueClient:
         """Give up what still runs, end the loop and close the connections. Idempotent."""
         with self._lock:
             self._end()
+
+
+def _indexes(meta: BatchMeta, rows: int) -> list[int]:
+    indexes: list[int] = meta.global_indexes
+    if len(set(indexes)) != rows:
+        raise RuntimeError(f"TransferQueue gave {rows} rows {len(set(indexes))} indexes")
+    return indexes
 
 
 async def _give_up() -> None:

@@ -9,6 +9,9 @@ nothing, and a writer that dies leaves nothing to see.
 from __future__ import annotations
 
 import sys
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +26,16 @@ from posttrain.dataplane.errors import (
     PlaneError,
     UnavailableError,
 )
+from posttrain.dataplane.late import LatePuts, Put, content_of
 from posttrain.dataplane.ledger import Entry, Located, Place
-from posttrain.dataplane.processes import READ_LOG, Deadline, Processes
+from posttrain.dataplane.processes import LEDGER, READ_LOG, Deadline, Processes
 from posttrain.dataplane.queue_client import QueueClient
 from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.values import kinds_of, names_of
 from posttrain.dataplane.watch import PROBE_S, served, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from posttrain.dataplane.plane import Handle, Row, Served, Value
 
@@ -51,7 +55,9 @@ class TransferQueuePlane:
     """See `DataPlane`. Made by `start` or, for a plane that runs, by `posttrain.dataplane.connect`.
 
     After an `UnavailableError` of `put` no process sees the rows, with one exception: the ledger
-    was late with the last step. Another put then raises `DuplicateKeyError`.
+    was late with the last step, so that they may be there, now or soon. The same put by this plane
+    then waits for what became of the first one, and puts what is not there. To be sure that they do
+    not come, `clear` them with `unknown`.
     """
 
     def __init__(self, processes: Processes, deadline_s: float, *, owner: bool) -> None:
@@ -60,6 +66,7 @@ class TransferQueuePlane:
         self._owner = owner
         self._closed = False
         self._client = QueueClient(processes.name, processes.addresses)
+        self._late = LatePuts(processes, self._free_late)
 
     @classmethod
     def start(
@@ -127,6 +134,11 @@ class TransferQueuePlane:
         asked = f"put {len(rows)} rows into partition {partition!r}"
         deadline = self._deadline(asked)
         kinds = kinds_of(partition, rows)
+        late = self._late.settle(asked, deadline, partition, rows)
+        if late is not None and late.content == content_of(rows, kinds):
+            # The same call again. Here it fails when they were cleared since.
+            self._processes.ledger(asked, deadline, "locate", partition, [*rows], [])
+            return
         admitted = self._processes.ledger(asked, deadline, "admit", partition, kinds)
         if not rows:
             return
@@ -134,19 +146,26 @@ class TransferQueuePlane:
         groups = batches(rows, kinds, serials)
         write = self._client.write(partition, [batch for _, batch in groups])
         places: dict[str, Place] = {}
-        for (keys, _), indexes in zip(groups, self._run(asked, deadline, write), strict=True):
+        undo = partial(self._client.undo, partition)
+        written = self._run(asked, deadline, write, late=undo)
+        for (keys, _), indexes in zip(groups, written, strict=True):
             places |= {
                 key: Place(serials[key], index) for key, index in zip(keys, indexes, strict=True)
             }
         # The order of the rows is the order in which they are claimed.
         entries = {key: Entry(places[key], frozenset(row)) for key, row in rows.items()}
+        publishing = self._processes.ask_ledger("publish", partition, entries)
         try:
-            self._processes.ledger(asked, deadline, "publish", partition, entries)
+            self._processes.result(asked, LEDGER, publishing, deadline)
         except UnavailableError:
-            raise  # perhaps it was published, so its places stay
+            # Perhaps it is published, or will be.
+            self._late.add(Put(partition, places, content_of(rows, kinds), publishing))
+            raise
         except PlaneError:
             # Others came first. These rows were never seen, and nobody else has their places.
-            self._free(asked, deadline, partition, places.values())
+            # That these cannot be given back says less than why.
+            with suppress(UnavailableError):
+                self._free(asked, deadline, partition, places.values())
             raise
 
     def get(
@@ -233,15 +252,26 @@ class TransferQueuePlane:
     def _ledger(self, asked: str, method: str, *arguments: Any) -> Any:
         return self._processes.ledger(asked, self._deadline(asked), method, *arguments)
 
-    def _run(self, asked: str, deadline: Deadline, work: Coroutine[Any, Any, Any]) -> Any:
-        return watched(asked, self._client, work, deadline, self._processes)
+    def _run(
+        self,
+        asked: str,
+        deadline: Deadline,
+        work: Coroutine[Any, Any, Any],
+        late: Callable[[Future[Any]], object] = Future.cancel,
+    ) -> Any:
+        begin = partial(self._client.submit, work)
+        return watched(asked, begin, deadline, self._processes, late)
 
     def _free(
         self, asked: str, deadline: Deadline, partition: str, places: Collection[Place]
     ) -> None:
         if places:
             indexes = [place.slot for place in places]
-            self._run(asked, deadline, self._client.free(partition, indexes))
+            # What is late goes on: a part of it cannot be done again.
+            self._run(asked, deadline, self._client.free(partition, indexes), late=_go_on)
+
+    def _free_late(self, partition: str, places: Collection[Place], deadline: Deadline) -> None:
+        self._free("give back what a late put had written", deadline, partition, places)
 
 
 def _in_range(asked: str, units: int, deadline_s: float) -> None:
@@ -251,6 +281,10 @@ def _in_range(asked: str, units: int, deadline_s: float) -> None:
             f"{units} units and a deadline of {deadline_s} s",
             f"give {UNITS} units or more and {SHORTEST_S:g} to {LONGEST_S:g} s",
         )
+
+
+def _go_on(_: Future[Any]) -> None:
+    """Let work that nobody waits for come to its end."""
 
 
 def _cluster(asked: str) -> str:

@@ -20,24 +20,30 @@ from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.units import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from posttrain.dataplane.plane import Served
     from posttrain.dataplane.processes import Deadline, Processes
-    from posttrain.dataplane.queue_client import QueueClient
 
 PROBE_S = 1.0  # for storage units to show that they serve
 
 
 def watched(
     asked: str,
-    client: QueueClient,
-    work: Coroutine[Any, Any, Any],
+    begin: Callable[[], Future[Any]],
     deadline: Deadline,
     processes: Processes,
+    late: Callable[[Future[Any]], object],
 ) -> Any:
-    """Do work of a client and return its result.
+    """Begin work of a client and return its result.
+
+    Args:
+        asked: for errors.
+        begin: submits the work to the client.
+        deadline: of the call.
+        processes: looked at meanwhile.
+        late: called with work that is not waited for any more.
 
     Raises:
         DeadUnitError: a storage unit died, which is noticed within about a second.
@@ -48,12 +54,13 @@ def watched(
         ClosedPlaneError: the plane was closed meanwhile.
     """
     try:
-        call = client.submit(work)
+        call = begin()
         try:
             _wait(asked, call, deadline, processes)
-            return call.result()
-        finally:
-            call.cancel()
+        except BaseException:
+            late(call)
+            raise
+        return call.result()
     except CancelledError as error:
         raise ClosedPlaneError(
             asked, "this plane was closed", "connect or start another"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from posttrain.dataplane import (
     ClosedPlaneError,
     DeadControllerError,
     DeadUnitError,
+    DuplicateKeyError,
     EvictedError,
     HandleError,
     LostRowError,
@@ -217,6 +220,72 @@ def test_a_silent_unit_is_named_by_the_deadline_and_what_it_missed_is_not_seen(
     assert own.get("p", ["d", "a", "c"], ["number"]) == [{"number": n} for n in (7, 0, 7)]
 
 
+def test_what_a_late_put_wrote_and_a_late_clear_left_is_given_back(own: TransferQueuePlane) -> None:
+    """No unit keeps a row that nobody can see."""
+    with stopped(own.pids()["unit-1"]):
+        late = within(own, lambda: own.put("p", rows("c", "d")))
+        assert isinstance(late, PlaneTimeoutError)
+        late = within(own, lambda: own.clear("p"))
+        assert isinstance(late, PlaneTimeoutError)
+    assert own.check("p", ["a", "b", "c", "d"]) == dict.fromkeys("abcd", frozenset())
+    end = time.monotonic() + MARGIN_S
+    while held := sum(served.rows for served in own.served().values()):
+        assert time.monotonic() < end, f"{held} rows are kept"
+        time.sleep(0.1)
+    own.put("p", rows("c", "d"))
+    assert own.get("p", ["d", "c"], ["number"]) == [{"number": 1}, {"number": 0}]
+
+
+@pytest.mark.parametrize("again", ["same", "other", "cleared", "refused"])
+def test_a_put_whose_last_step_was_late_may_be_made_again(
+    own: TransferQueuePlane, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    ledger = own.pids()["ledger"]
+    client = own._client
+    real, free = client.write, client.free
+    freed: list[int] = []
+
+    async def write(partition: str, batches: Any) -> Any:
+        written = await real(partition, batches)
+        if again == "refused":
+            # Another one comes first, before the ledger is late.
+            other = connect(own.handle())
+            await asyncio.to_thread(other.put, "p", {"d": {"number": 5}})
+            other.close()
+        os.kill(ledger, signal.SIGSTOP)
+        return written
+
+    async def count(partition: str, indexes: Any) -> None:
+        freed.extend(indexes)
+        await free(partition, indexes)
+
+    monkeypatch.setattr(client, "write", write)
+    monkeypatch.setattr(client, "free", count)
+    try:
+        late = within(own, lambda: own.put("p", rows("c", "d")))
+    finally:
+        os.kill(ledger, signal.SIGCONT)
+        monkeypatch.setattr(client, "write", real)
+    assert isinstance(late, PlaneTimeoutError)
+    if again == "same":
+        own.put("p", rows("c", "d"))
+        assert own.get("p", ["d", "c"], ["number"]) == [{"number": 1}, {"number": 0}]
+    if again in {"same", "other"}:
+        with pytest.raises(DuplicateKeyError):
+            own.put("p", rows("c", "d", length=11))
+        assert freed == []
+    if again == "cleared":
+        own.clear("p", ["c"])
+        with pytest.raises(EvictedError):
+            own.put("p", rows("c", "d"))
+    if again == "refused":
+        own.check("p", [])
+        own.put("p", rows("c"))
+        # What the late one had written is given back.
+        assert len(freed) == 2
+        assert sum(served.rows for served in own.served().values()) == 4
+
+
 def test_a_killed_unit_is_named_soon_and_takes_its_rows_and_no_half_put_with_it(
     own: TransferQueuePlane,
 ) -> None:
@@ -255,6 +324,22 @@ def test_a_killed_unit_is_named_soon_and_takes_its_rows_and_no_half_put_with_it(
     dead = within(own, lambda: own.clear("p"))
     assert isinstance(dead, DeadUnitError)
     joined.close()
+
+
+def zmq_threads() -> int:
+    names = [task / "comm" for task in Path("/proc/self/task").iterdir()]
+    return sum(name.read_text(encoding="utf-8").startswith("ZMQbg") for name in names)
+
+
+def test_a_silent_controller_is_not_joined_and_leaves_no_sockets(own: TransferQueuePlane) -> None:
+    handle, before = own.handle(), zmq_threads()
+    with stopped(own.pids()["controller"]):
+        late = within(own, lambda: connect(handle))
+    assert isinstance(late, PlaneTimeoutError)
+    assert "controller of plane-" in late.found
+    assert zmq_threads() == before
+    connect(handle).close()
+    assert zmq_threads() == before
 
 
 def test_a_killed_controller_or_ledger_is_named_soon(own: TransferQueuePlane) -> None:
