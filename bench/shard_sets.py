@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NOISE = 0.5
 UNKNOWN = 0.2
+# A suite of fewer tests is nothing to divide, and drift may leave nothing known of it.
+FEWEST = 20
 REMOVED = 0.1
 SYNTHETIC = ("lognormal", "pareto", "giant test", "big module")
 _MODULES, _TESTS = 60, 10
@@ -58,11 +60,13 @@ class Drifted:
 
 
 def own(path: Path) -> Iterator[tuple[str, Tests]]:
-    """The suites of this repository's history, by the first two folders of their paths."""
+    """The larger suites of this repository's history, by the first two folders of their paths."""
     suites: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for nodeid, times in durations.read(path).seconds.items():
         suites["/".join(nodeid.split("/")[:2])][nodeid] = max(times[-1], 0.001)
     for name, seconds in suites.items():
+        if len(seconds) < FEWEST:
+            continue
         logs: defaultdict[str, list[float]] = defaultdict(list)
         for nodeid, time in seconds.items():
             logs[file_of(nodeid)].append(math.log(time))
