@@ -90,7 +90,7 @@ class Side:
             enabled=True, deadline_s=START_S, gate_memory_mb=1 << 20, turns=TURNS
         )
         self._reader = (
-            CapturedReader(running.gate, running.store.store, self._settings, rollouts)
+            CapturedReader(running.gate, running.store.store, self._settings, rollouts, print)
             if name == CAPTURE
             else AnswerReader()
         )
