@@ -1,24 +1,24 @@
 """The finalizer: what a verified row costs over Gym's own verification of the same records.
 
-    PYTHONPATH=. OMP_NUM_THREADS=1 POLICY_PYTHON bench/bench_finalize.py [--rounds 40]
+    PYTHONPATH=. OMP_NUM_THREADS=1 POLICY_PYTHON bench/bench_finalize.py [--rounds 100]
 
 where POLICY_PYTHON is the `policy` worker's, as in training. Rollouts of two turns, 1,000 tokens in
 all, lie ready: manifests and the rows of a staging area are in memory, for what a gate or a disk
 takes to answer is not the finalizer's cost. The sides take turns, in another order each round, and
-each goes over all rollouts in its turn:
+each goes over all rollouts in its turn. Three pairs are alike but for what is called:
 
-- `fetching alone`: the snapshots of every rollout are made of their rows, as every store does it;
-- `Gym's verify_and_linearize`: the same, and that call, its receipts made beforehand;
-- `finalizer, one at a time`: `await Finalizer.finalize(...)`, from the scored answer to the sample:
-  ledger and intents (a file) checked, the scored call found, its receipt built, snapshots fetched
-  in another thread, Gym's own verification, weight versions, the sample put together;
-- `finalizer, groups of 8`: `finalize_group`, as many at once;
-- `finalizer, files`: one at a time, and the rows are read from a `FileStore`. No bound.
+- in the main thread, nothing else running: Gym's `verify_and_linearize` with a receipt that was
+  made beforehand, and the finalizer's `verify`, from the scored answer to the sample: ledger
+  checked, scored call found, receipt built, Gym's verification, weight versions, sample;
+- from an event loop, one at a time: Gym's call by `asyncio.to_thread`, as a trainer has to make it
+  that goes on meanwhile, and all of `Finalizer.finalize`, which reads the intents (a file) besides;
+- the same in groups of 8: `asyncio.gather` of Gym's calls, and `Finalizer.finalize_group`.
 
-What fetching alone takes is taken off each of the others' times of the same round, since it is in
-all of them. The ratio is the median over the rounds of what is left to Gym's. It must be at most
-1.15 one at a time and in groups; otherwise the exit code is 1. The same by seconds of processors is
-printed beside it, which a busy machine changes less.
+The last side reads the staged rows from a `FileStore`. All sides make snapshots of rows, as every
+store does; what that alone takes is a side too, and is taken off the others' times of its round.
+A pair's ratio is the median over the rounds. Each must be at most 1.15, or the exit code is 1. The
+same by seconds of processors is printed beside it, which a busy machine changes less, and the ratio
+to the plain call, which has the price of a thread in it.
 """
 
 from __future__ import annotations
@@ -43,25 +43,34 @@ from rich.table import Table
 from bench.bounds import WIDTH, Bound, verdict
 from bench.captured_rollouts import Rollouts, Shape
 from posttrain.capture.finalize.finalizer import Finalizer
+from posttrain.capture.finalize.ledger import Ledger, read_intents
 from posttrain.capture.finalize.receipt import build_receipt
+from posttrain.capture.finalize.verify import verify
 from posttrain.capture.settings import CaptureSettings
 from posttrain.capture.staging import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from nemo_gym.token_id_capture.staging import RolloutReceipt, StagedCallBaseSnapshot
+    from nemo_gym.token_id_capture.staging import (
+        LinearizedRow,
+        RolloutReceipt,
+        StagedCallBaseSnapshot,
+    )
 
     from posttrain.capture.finalize.words import Finalized
+    from posttrain.sample import Sample
 
 MOST = 1.15
 GROUP = 8
 DEADLINE_S = 60.0
 FETCH = "fetching alone"
-GYM = "Gym's verify_and_linearize"
-SINGLE = "finalizer, one at a time"
-GROUPS = f"finalizer, groups of {GROUP}"
-FILES = "finalizer, files"
+GYM, VERIFY = "Gym's call", "verify"
+GYM_SINGLE, SINGLE = "Gym's call, from a loop", "finalize"
+GYM_GROUPS, GROUPS = f"Gym's call, from a loop, {GROUP} at once", f"finalize_group of {GROUP}"
+FILES = "finalize, from files"
+# Who is compared with whom.
+PEERS = {VERIFY: GYM, SINGLE: GYM_SINGLE, GROUPS: GYM_GROUPS}
 
 
 class Sides:
@@ -79,10 +88,17 @@ class Sides:
         made.stage_into(store)
         self._finalizer = Finalizer(made, made.kept, made.folder, DEADLINE_S)
         self._files = Finalizer(made, store, made.folder, DEADLINE_S)
+        self._ledgers = {
+            name: Ledger(manifest, read_intents(made.folder, name))
+            for name, manifest in made.manifests.items()
+        }
         self.turns: dict[str, Callable[[], Awaitable[None]]] = {
             FETCH: self.fetch,
             GYM: self.gym,
+            VERIFY: self.verify,
+            GYM_SINGLE: self.gym_single,
             SINGLE: lambda: self.single(self._finalizer),
+            GYM_GROUPS: self.gym_groups,
             GROUPS: self.groups,
             FILES: lambda: self.single(self._files),
         }
@@ -98,10 +114,34 @@ class Sides:
 
     async def gym(self) -> None:
         """Gym's call for each."""
-        linearized = [
-            verify_and_linearize(receipt, self._snapshots(receipt))
-            for receipt in self._receipts.values()
+        self._check_linearized([self._linearize(name) for name in self._receipts])
+
+    async def verify(self) -> None:
+        """The finalizer's own work for each."""
+        verified = [
+            verify(scored, self._ledgers[scored.sample_id], self._made.kept)
+            for scored in self._made.scored()
         ]
+        self._check([each.sample for each in verified])
+
+    async def gym_single(self) -> None:
+        """Gym's call for one after the other, in another thread."""
+        calls = [await asyncio.to_thread(self._linearize, name) for name in self._receipts]
+        self._check_linearized(calls)
+
+    async def gym_groups(self) -> None:
+        """Gym's call in other threads, as many at once as a group has rollouts."""
+        linearized: list[LinearizedRow] = []
+        for group in batched(self._receipts, GROUP, strict=False):
+            calls = (asyncio.to_thread(self._linearize, name) for name in group)
+            linearized += await asyncio.gather(*calls)
+        self._check_linearized(linearized)
+
+    def _linearize(self, name: str) -> LinearizedRow:
+        receipt = self._receipts[name]
+        return verify_and_linearize(receipt, self._snapshots(receipt))
+
+    def _check_linearized(self, linearized: Sequence[LinearizedRow]) -> None:
         assert {len(row.token_ids) for row in linearized} == {self._made.shape.tokens}
 
     def _snapshots(self, receipt: RolloutReceipt) -> list[StagedCallBaseSnapshot]:
@@ -109,20 +149,20 @@ class Sides:
 
     async def single(self, finalizer: Finalizer) -> None:
         """Finalize one after the other."""
-        self._check([await finalizer.finalize(scored) for scored in self._made.scored()])
+        finalized = [await finalizer.finalize(scored) for scored in self._made.scored()]
+        self._check([each.sample for each in finalized])
 
     async def groups(self) -> None:
         """Finalize group after group."""
         finalized: list[Finalized] = []
         for group in batched(self._made.scored(), GROUP, strict=False):
             finalized += await self._finalizer.finalize_group(group)
-        self._check(finalized)
+        self._check([each.sample for each in finalized])
 
-    def _check(self, finalized: Sequence[Finalized]) -> None:
-        for each in finalized:
-            assert each.sample is not None, f"{each.cause}: {each.detail}"
-            completion = self._made.shape.turns * self._made.shape.generated
-            assert len(each.sample.completion_ids) == completion
+    def _check(self, samples: Sequence[Sample | None]) -> None:
+        shape = self._made.shape
+        lengths = {sample and len(sample.completion_ids) for sample in samples}
+        assert lengths == {shape.turns * shape.generated}, lengths
 
 
 @dataclass
@@ -148,42 +188,39 @@ async def measure(sides: Sides, rounds: int) -> dict[str, Spent]:
     return spent
 
 
-def ratios(own: Sequence[float], gym: Sequence[float], fetch: Sequence[float]) -> list[float]:
-    """A side's times to Gym's, round by round, both without fetching."""
-    rounds = zip(own, gym, fetch, strict=True)
-    return [(one - without) / (other - without) for one, other, without in rounds]
+def ratios(spent: Mapping[str, Spent], name: str, peer: str, what: str) -> list[float]:
+    """A side's times to another one's, round by round, both without fetching."""
+    own, other, fetch = (getattr(spent[each], what) for each in (name, peer, FETCH))
+    return [(a - without) / (b - without) for a, b, without in zip(own, other, fetch, strict=True)]
 
 
-def report(spent: dict[str, Spent], rollouts: int) -> dict[str, float]:
-    """Print the table; the median ratio of each side."""
+def report(spent: Mapping[str, Spent], rollouts: int) -> None:
+    """Print the table."""
     table = Table(title="milliseconds a row")
-    for column in ("side", "median", "quartiles", "to Gym's", "quartiles", "by processors"):
+    columns = ("side", "median", "quartiles", "to its peer", "quartiles", "processors", "to plain")
+    for column in columns:
         table.add_column(column, justify="left" if column == "side" else "right")
-    medians = {}
     for name, taken in spent.items():
         each = [1000 * value / rollouts for value in taken.clock]
-        to_gym = ratios(taken.clock, spent[GYM].clock, spent[FETCH].clock)
-        processor = ratios(taken.processor, spent[GYM].processor, spent[FETCH].processor)
-        medians[name] = statistics.median(to_gym)
         low, _, high = statistics.quantiles(each, n=4)
-        below, _, above = statistics.quantiles(to_gym, n=4)
-        table.add_row(
-            name,
-            f"{statistics.median(each):.3f}",
-            f"{low:.3f} to {high:.3f}",
-            f"{medians[name]:.3f}",
-            f"{below:.3f} to {above:.3f}",
-            f"{statistics.median(processor):.3f}",
-        )
+        cells = [f"{statistics.median(each):.3f}", f"{low:.3f} to {high:.3f}"]
+        if peer := PEERS.get(name):
+            to_peer = ratios(spent, name, peer, "clock")
+            below, median, above = statistics.quantiles(to_peer, n=4)
+            processors = statistics.median(ratios(spent, name, peer, "processor"))
+            cells += [f"{median:.3f}", f"{below:.3f} to {above:.3f}", f"{processors:.3f}"]
+        else:
+            cells += [""] * 3
+        plain = statistics.median(ratios(spent, name, GYM, "clock"))
+        table.add_row(name, *cells, "" if name == FETCH else f"{plain:.3f}")
     Console(width=WIDTH).print(table)
-    return medians
 
 
 def main() -> int:
     """Measure and print; 1 when the bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--rollouts", type=int, default=64, help="in each turn")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rollouts", type=int, default=16, help="in each turn")
     options = parser.parse_args()
     shape = Shape()
     with tempfile.TemporaryDirectory() as temporary:
@@ -194,11 +231,12 @@ def main() -> int:
         f"{options.rollouts} rollouts a turn of {shape.turns} calls and {shape.tokens} tokens,"
         f" {options.rounds} rounds; load {os.getloadavg()[0]:.1f}"
     )
-    medians = report(spent, options.rollouts)
-    bounds = [
-        Bound(f"{name}, to Gym's", medians[name], "at most", MOST) for name in (SINGLE, GROUPS)
-    ]
-    return verdict(bounds)
+    report(spent, options.rollouts)
+    medians = {
+        f"{name}, to {peer}": statistics.median(ratios(spent, name, peer, "clock"))
+        for name, peer in PEERS.items()
+    }
+    return verdict([Bound(name, ratio, "at most", MOST) for name, ratio in medians.items()])
 
 
 if __name__ == "__main__":
