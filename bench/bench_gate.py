@@ -2,7 +2,7 @@ r"""The gate: 1,000 rollouts in flight, how late its rows are, and what it keeps
 
     PYTHONPATH=. OMP_NUM_THREADS=1 POLICY_PYTHON bench/bench_gate.py --gym GYM_PYTHON
     PYTHONPATH=. OMP_NUM_THREADS=1 POLICY_PYTHON bench/bench_gate.py --gym GYM_PYTHON \
-        --rollouts 100000
+        --rounds 0 --rollouts 100000 --store files
 
 POLICY_PYTHON is the `policy` worker's, as in training, GYM_PYTHON the `gym` worker's. Rollouts of
 two turns, about 1,000 tokens each, go through Gym's agent, environment and model server (real), in
@@ -90,8 +90,10 @@ class Bench:
     async def run(self) -> Measured:
         """Take all parts."""
         try:
-            await self._at_once()
-            await self._sustained()
+            await self._warm_up()
+            if self._options.rounds:
+                await self._at_once()
+                await self._sustained()
             await self._memory()
             self.measured.staged = self._stack.store.staged()
             self.measured.ledgers = self._stack.ledgers()
@@ -100,16 +102,19 @@ class Bench:
                 await side.close()
         return self.measured
 
-    async def _at_once(self) -> None:
+    async def _warm_up(self) -> None:
         self._stack.engine.decode(0.0)
+        for side in self._sides.values():
+            self.measured.totals.append(await side.at_once(self._crowd // 5))
+
+    async def _at_once(self) -> None:
         names = [CAPTURE, PLAIN]
-        for number in range(self._options.rounds + 1):
+        for number in range(self._options.rounds):
             for name in names[number % 2 :] + names[: number % 2]:
                 came = await self._sides[name].at_once(self._crowd)
                 self.measured.totals.append(came)
-                print(f"at once, round {number}, {name}: {came.rate:.1f} rollouts/s", flush=True)
-                if number:
-                    self.measured.at_once[name].append(came)
+                self.measured.at_once[name].append(came)
+                print(f"at once, {name}: {came.rate:.1f} rollouts/s", flush=True)
 
     async def _sustained(self) -> None:
         most = statistics.median(came.rate for came in self.measured.at_once[CAPTURE])
@@ -131,12 +136,9 @@ class Bench:
         # Half a rollout after the first ones are back, until the last one is sent.
         begin, end = 1.5 * 2 * decode_s, rollouts / rate
         back = sum(begin < second <= end for second in came.finished) / (end - begin)
-        print(
-            f"sustained, {name}: {rate:.1f} rollouts/s sent, {back:.1f} back, at most {came.most}"
-            " in flight",
-            flush=True,
-        )
-        return Sustained(rate, back, decode_s, came, sink_ms)
+        found = Sustained(rate, back, decode_s, came, sink_ms)
+        print(f"sustained, {name}: {found}", flush=True)
+        return found
 
     async def _memory(self) -> None:
         self._stack.engine.decode(0.0)
@@ -158,10 +160,32 @@ def bounds(measured: Measured, options: argparse.Namespace) -> list[Bound]:
         print(f"{number} rollouts: {name}")
     asked = sum(came.asked for came in measured.totals)
     rows = sum(came.rows for came in measured.totals)
-    gate = growth(measured.memory)
+    print(f"Of {asked:,} rollouts {rows:,} are rows.")
+    return [
+        Bound("rollouts that are no row", asked - rows, "at most", 0, 0),
+        Bound("calls that stay staged", measured.staged, "at most", 0, 0),
+        Bound("files that stay in the ledger", measured.ledgers, "at most", 0, 0),
+        *(late(measured.sustained[CAPTURE]) if measured.sustained else ()),
+        *(kept(measured.memory, options) if measured.memory else ()),
+    ]
+
+
+def late(captured: Sustained) -> list[Bound]:
+    """What must hold at the sustained rate."""
+    share, sink_ms = captured.back / captured.rate, percentile(captured.sink_ms, 99)
+    return [
+        Bound("share of the sustained rate that came back", share, "at least", KEPT),
+        Bound("a call of the sink, p99, ms", sink_ms, "at most", SINK_MS, 1),
+        Bound("manifest to row, p99, ms", captured.row_ms, "at most", ROW_MS, 1),
+    ]
+
+
+def kept(steps: Sequence[Step], options: argparse.Namespace) -> list[Bound]:
+    """What must hold of memory, after how the gate's went."""
+    gate = growth(steps)
     print(
-        f"Of {asked:,} rollouts {rows:,} are rows. 10,000 rollouts add {gate.per_10000:.1f} MiB to"
-        f" the gate, measured over {gate.rollouts:,}; it was recycled {gate.recycled} times."
+        f"10,000 rollouts add {gate.per_10000:.1f} MiB to the gate, measured over"
+        f" {gate.rollouts:,}; it was recycled {gate.recycled} times."
     )
     if options.rollouts < EXTRAPOLATED:
         print(
@@ -169,20 +193,11 @@ def bounds(measured: Measured, options: argparse.Namespace) -> list[Bound]:
             f" without recycling they would add {10 * gate.per_10000:.0f} MiB; with it the bound is"
             " that of a step, whatever their number."
         )
-    captured = measured.sustained[CAPTURE]
+    flat = [name for name in steps[0].resident if name not in {"gate", PLAIN}]
     return [
-        Bound("rollouts that are no row", asked - rows, "at most", 0, 0),
-        Bound("calls that stay staged", measured.staged, "at most", 0, 0),
-        Bound("files that stay in the ledger", measured.ledgers, "at most", 0, 0),
-        Bound("share of the rate that came back", captured.back / captured.rate, "at least", KEPT),
-        Bound(
-            "a call of the sink, p99, ms", percentile(captured.sink_ms, 99), "at most", SINK_MS, 1
-        ),
-        Bound("manifest to row, p99, ms", captured.row_ms, "at most", ROW_MS, 1),
         *(
-            Bound(f"growth of the {name}, MiB", grown(measured.memory, name), "at most", FLAT_MB, 1)
-            for name in measured.memory[0].resident
-            if name not in {"gate", PLAIN}
+            Bound(f"growth of the {name}, MiB", grown(steps, name), "at most", FLAT_MB, 1)
+            for name in flat
         ),
         Bound("peak of the gate, MiB", gate.peak, "at most", options.gate_memory + STEP_MB, 1),
     ]
@@ -202,9 +217,11 @@ def main() -> int:
     parser.add_argument("--store", choices=("plane", "files"), default="plane")
     parser.add_argument("--concurrency", type=int, default=1000)
     parser.add_argument("--generated", type=int, default=400, help="tokens of each answer")
-    parser.add_argument("--rounds", type=int, default=3, help="of the first part")
-    parser.add_argument("--sustained", type=int, default=4000, help="rollouts at each rate")
-    parser.add_argument("--rollouts", type=int, default=10_000, help="of the third part")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="of the first part; 0 leaves the first two out"
+    )
+    parser.add_argument("--sustained", type=int, default=2500, help="rollouts at each rate")
+    parser.add_argument("--rollouts", type=int, default=10_000, help="of the third part, or 0")
     parser.add_argument("--gate-memory", type=float, default=448.0, help="MiB, as the recipe's")
     options = parser.parse_args()
     with (
@@ -213,9 +230,11 @@ def main() -> int:
     ):
         measured = asyncio.run(Bench(running, options).run())
     print(f"store: {options.store}; load {os.getloadavg()[0]:.1f}")
-    show_at_once(measured.at_once)
-    show_sustained(measured.sustained)
-    show_memory(measured.memory)
+    if measured.sustained:
+        show_at_once(measured.at_once)
+        show_sustained(measured.sustained)
+    if measured.memory:
+        show_memory(measured.memory)
     return verdict(bounds(measured, options))
 
 

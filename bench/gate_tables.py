@@ -42,6 +42,13 @@ class Sustained:
         """The 99th percentile from the manifest's request to the row, in milliseconds."""
         return 1000 * float(self.came.metrics[f"{SECONDS}p99"])
 
+    def __str__(self) -> str:
+        said = f"{self.rate:.1f} rollouts/s sent, {self.back:.1f} back, {self.came.most} in flight"
+        if not self.sink_ms:
+            return said
+        sink_ms = percentile(self.sink_ms, 99)
+        return f"{said}; p99 of the sink {sink_ms:.1f} ms, manifest to row {self.row_ms:.1f} ms"
+
 
 @dataclass
 class Step:
