@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from xml.parsers import expat
 from exacthead.cover.data import Combined
 from exacthead.cover.item import DATA, read_item
 from exacthead.cover.settings import counted
-from exacthead.environ import clean_environment
+from exacthead.cover.tool import run_tool
 from exacthead.errors import HarnessError
 from exacthead.git import git
 
@@ -138,19 +136,9 @@ def _write_xml(run: Path, root: Path, settings: Settings) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.toml"
         path.write_text("\n".join([*config, ""]), encoding="utf-8")
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "coverage", "xml", "-q", f"--rcfile={path}"),
-                *(f"--data-file={run / DATA}", "-o", str(run / XML)),
-            ],
-            cwd=root,
-            env=clean_environment({}) | {"PYTHONSAFEPATH": "1"},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_DEADLINE_S,
-            check=False,
-        )
+        data = f"--data-file={run / DATA}"
+        arguments = ["xml", "-q", f"--rcfile={path}", data, "-o", str(run / XML)]
+        done = run_tool("coverage", arguments, root, _DEADLINE_S)
     said = [line.strip() for line in done.stderr.splitlines() if "Warning: " in line]
     if done.returncode != 0:
         raise HarnessError(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from exacthead.cover.combine import XML
-from exacthead.environ import clean_environment
+from exacthead.cover.tool import run_tool
 from exacthead.errors import HarnessError
 from exacthead.git import git, listing, merge_base, names, scratch
 from exacthead.runs.files import write_json
@@ -139,19 +136,9 @@ def _judge(report: Path, root: Path, difference: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         patch, answer = Path(folder) / "change.patch", Path(folder) / "answer.json"
         patch.write_text(difference, encoding="utf-8", newline="")
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "diff_cover.diff_cover_tool", str(report), "--quiet"),
-                *("--diff-file", str(patch), "--format", f"json:{answer}"),
-            ],
-            cwd=root,
-            env=clean_environment(os.environ) | {"PYTHONSAFEPATH": "1"},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_DEADLINE_S,
-            check=False,
-        )
+        arguments = [str(report), "--quiet", "--diff-file", str(patch)]
+        arguments += ["--format", f"json:{answer}"]
+        done = run_tool("diff_cover.diff_cover_tool", arguments, root, _DEADLINE_S)
         if done.returncode != 0 or not answer.exists():
             raise HarnessError(
                 "the patch coverage by diff-cover",
