@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,18 @@ from vllm.v1.engine.core import EngineCore
 from vllm.v1.engine.core_client import AsyncMPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 
+from posttrain.generation.batch import Batch
 from posttrain.generation.queues import Queues
 from posttrain.generation.stamp import Stamps, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from vllm.config import VllmConfig
     from vllm.v1.engine import EngineCoreOutputs, EngineCoreRequest
     from vllm.v1.executor import Executor
+
+    from posttrain.generation.batch import Completion
 
 # How long the thread rests when requests wait that the scheduler will not run yet (it is paused).
 REST_S = 0.001
@@ -92,8 +95,8 @@ class InProcessCore(AsyncMPClient):
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         # Held to put a call and to close the queue, so that no call is left behind unanswered.
         self._door = threading.Lock()
-        # Blocks of `held` that are open; changed in the event loop only.
-        self._holds = 0
+        # Of each request that belongs to a batch; changed by the engine's thread, behind the door.
+        self._batches: dict[str, Batch] = {}
         # Set when vLLM has ended what a dead rank left, and touches its queues no more.
         self._buried = threading.Event()
         ready: Future[None] = Future()
@@ -123,7 +126,7 @@ class InProcessCore(AsyncMPClient):
         while True:
             busy = core.scheduler.has_requests() or bool(core.batch_queue)
             try:
-                call = self._calls.get(block=not busy or self._holds > 0)
+                call = self._calls.get(block=not busy)
             except queue.Empty:
                 self._step(core)
                 continue
@@ -135,9 +138,28 @@ class InProcessCore(AsyncMPClient):
         outputs, executed = core.step_fn()
         core.post_step(executed)
         if outputs and (mine := outputs.get(0)) is not None:
-            self._deliver(mine)
+            self._sort_out(mine)
         if not executed:
             time.sleep(REST_S)
+
+    def _sort_out(self, outputs: EngineCoreOutputs) -> None:
+        """Give batches what is theirs, and the front end the rest."""
+        others = []
+        for output in outputs.outputs:
+            if (batch := self._batches.get(output.request_id)) is None:
+                others.append(output)
+                continue
+            if output.finish_reason is not None:
+                self._forget([output.request_id])
+            batch.take(output)
+        if others or not outputs.outputs:
+            outputs.outputs = others
+            self._deliver(outputs)
+
+    def _forget(self, names: Sequence[str]) -> None:
+        with self._door:
+            for name in names:
+                self._batches.pop(name, None)
 
     def _deliver(self, outputs: EngineCoreOutputs | None) -> None:
         if not self._loop.is_closed():
@@ -150,6 +172,9 @@ class InProcessCore(AsyncMPClient):
                 return
             self.cause = cause
             self.resources.engine_dead = True
+            batches, self._batches = set(self._batches.values()), {}
+        for batch in batches:
+            batch.answer.set_exception(EngineDeadError())
         while True:
             try:
                 call = self._calls.get_nowait()
@@ -168,17 +193,6 @@ class InProcessCore(AsyncMPClient):
         """End an engine that must not serve any more (its weights are not provably right)."""
         self._close(cause)
         self._calls.put(None)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Take no step while the block lasts: what is added in it is scheduled together."""
-        self._holds += 1
-        try:
-            yield
-        finally:
-            self._holds -= 1
-            # Wakes the thread, which may wait for a call.
-            self._calls.put(Call(lambda _: None, Future()))
 
     async def call(self, function: Callable[[EngineCore], Any]) -> Any:
         """Run ``function`` in the engine's thread and return its result.
@@ -215,6 +229,44 @@ class InProcessCore(AsyncMPClient):
                 self._stamps.admitted(request.request_id, stamp, request.prompt_token_ids, version)
 
         await self.call(add)
+
+    async def complete(self, requests: Sequence[EngineCoreRequest]) -> list[Completion]:
+        """Run requests as one batch, all of them from the first step on.
+
+        Were they added one by one, the engine would begin with the first while the others are
+        still on their way: more steps, and in which of them a prompt is computed (so the last bits
+        of its log-probabilities) would depend on the threads' timing.
+
+        Returns:
+            Token ids and natural log-probabilities, in the requests' order.
+
+        Raises:
+            EngineDeadError: the engine is dead, or dies before the last token.
+        """
+        if not requests:
+            return []
+        batch = Batch(request.request_id for request in requests)
+
+        def begin(core: EngineCore) -> None:
+            with self._door:
+                if self.resources.engine_dead:
+                    raise EngineDeadError
+                self._batches |= dict.fromkeys(batch.names, batch)
+            for request in requests:
+                core.add_request(*core.preprocess_add_request(request))
+
+        def give_up(core: EngineCore) -> None:
+            self._forget(batch.names)
+            core.abort_requests(batch.names)
+
+        try:
+            await self.call(begin)
+            return await asyncio.wrap_future(batch.answer)
+        except BaseException:
+            # A dead engine has none of them any more.
+            with suppress(EngineDeadError):
+                await self.call(give_up)
+            raise
 
     async def set_weight_version_async(self, weight_version: str) -> None:
         """Say which weights every step from now on is taken with."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,11 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vllm.outputs import RequestOutput
     from vllm.v1.engine.async_llm import AsyncLLM
 
+    from posttrain.generation.batch import Completion
     from posttrain.generation.core import InProcessCore
     from posttrain.generation.settings import Sampling
-
-Completion = tuple[tuple[int, ...], tuple[float, ...]]
 
 
 async def complete(
@@ -26,9 +23,8 @@ async def complete(
 ) -> list[Completion]:
     """Complete all prompts: see ``GenerationWorker.generate``.
 
-    The engine takes no step before it has them all. Otherwise it would begin with the first while
-    the others are still on their way: more steps, and in which of them a prompt is computed (so
-    the last bits of its log-probabilities) would depend on the threads' timing.
+    Requests are checked and given their parameters by vLLM's own front end; from there on they are
+    a batch of the engine's thread.
     """
     params = SamplingParams(
         temperature=sampling.temperature,
@@ -42,19 +38,11 @@ async def complete(
         # Nobody reads the text: the caller takes token ids.
         detokenize=False,
     )
-    requests = {uuid.uuid4().hex: tokens_input(list(prompt)) for prompt in prompts}
-    try:
-        with core.held():
-            adding = (engine.add_request(name, it, params) for name, it in requests.items())
-            queues = await asyncio.gather(*adding)
-        return [_completion(await queue.get()) for queue in queues]
-    except BaseException:
-        await engine.abort(requests)
-        raise
-
-
-def _completion(output: RequestOutput) -> Completion:
-    (completion,) = output.outputs
-    ids = tuple(completion.token_ids)
-    pairs = zip(ids, completion.logprobs, strict=True)
-    return ids, tuple(choices[token].logprob for token, choices in pairs)
+    tasks = await engine.get_supported_tasks()
+    make = engine.input_processor.process_inputs
+    return await core.complete(
+        [
+            make(uuid.uuid4().hex, tokens_input(list(prompt)), params, supported_tasks=tasks)
+            for prompt in prompts
+        ]
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from posttrain.generation.direct import Completion
+    from posttrain.generation.batch import Completion
     from posttrain.generation.settings import EngineSettings, Sampling
     from posttrain.refit.acknowledgement import Acknowledgement, Served
     from posttrain.refit.offer import Offer

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     from posttrain.capture.worker.install import Capture
+    from posttrain.generation.batch import Completion
     from posttrain.generation.core import InProcessCore
-    from posttrain.generation.direct import Completion
     from posttrain.generation.server import Server
     from posttrain.refit.acknowledgement import Acknowledgement
     from posttrain.refit.offer import Offer
