@@ -41,6 +41,7 @@ LOGS = work.ROOT / ".cache" / "bench-step"
 FLOOR, TRL, TRL_VLLM = "floor", "TRL, own generation", "TRL, vLLM colocated"
 OURS, GYM = "ours, in process", "ours, Gym"
 ROLLOUTS, COLLECTOR = "rollouts alone: ours, Gym", "rollouts alone: Gym's collector"
+BY_GYM = frozenset({GYM, ROLLOUTS, COLLECTOR})
 RATIO_TO_FLOOR = 1.15
 START_S = 400.0
 TURN_S = 300.0
@@ -137,8 +138,8 @@ def measure(
     tokens = size.sequences * size.new_tokens
     with ExitStack() as running:
         rows = Starter(pythons, size, running).rows()
-        names = list(rows)
         for number in range(options.rounds):
+            names = [name for name in rows if name not in BY_GYM or number < options.gym_rounds]
             first = number % len(names)
             for name in names[first:] + names[:first]:
                 row = rows[name]
@@ -146,7 +147,7 @@ def measure(
                 warm = options.warm if number else options.warm + options.first
                 asked = Asked(row.asks, options.steps, warm)
                 row.seconds += row.side.turn(asked, TURN_S, tokens=tokens, trains=row.trains)
-            so_far = (f"{name} {row.median:.3f}" for name, row in rows.items())
+            so_far = (f"{name} {rows[name].median:.3f}" for name in names)
             print(f"{size}, round {number + 1} of {options.rounds}: {'; '.join(so_far)}")
     return rows
 
@@ -157,12 +158,16 @@ def show(size: work.Size, rows: Mapping[str, Row]) -> None:
     for column in ("row", "median", "quartiles", "steps", "to floor"):
         table.add_column(column, justify="left" if column == "row" else "right")
     for name, row in rows.items():
+        if not row.seconds:
+            continue
         low, _, high = statistics.quantiles(row.seconds, n=4)
         ratio = f"{row.median / rows[FLOOR].median:.2f}" if row.trains else ""
         spread = f"{low:.4f} to {high:.4f}"
         table.add_row(name, f"{row.median:.4f}", spread, str(len(row.seconds)), ratio)
     console = Console(width=110)
     console.print(table)
+    if not rows[GYM].seconds:
+        return
     cost = rows[GYM].median - rows[OURS].median
     against = rows[ROLLOUTS].median / rows[COLLECTOR].median
     console.print(
@@ -219,6 +224,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sizes", type=work.Size.parse, nargs="*", default=SIZES)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--gym-rounds",
+        type=int,
+        default=2,
+        help="rounds that rows with Gym take part in: a step of theirs is several times as long",
+    )
     parser.add_argument("--steps", type=int, default=4, help="timed, of each turn")
     parser.add_argument("--warm", type=int, default=2, help="dropped, of each turn")
     parser.add_argument("--first", type=int, default=4, help="dropped besides, of the first turn")
