@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from exacthead.images.engine import OURS
+from exacthead.images.owner import read as read_owner
+from exacthead.images.reaper import reap
 from exacthead.runs.result import ItemResult
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from exacthead.images.engine import Engine
     from exacthead.images.oci import ImageFile
     from unit.exacthead.conftest import Repository
 
@@ -217,3 +223,35 @@ def test_the_command_builds_lists_and_verifies(clone: Repository, image: ImageFi
     (plan,) = json.loads(printed)
     assert plan["base"]["from"] == "Debian trixie, made here"
     assert plan["workers"]["plain"]["pins"]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_an_item_ends_with_its_harness_and_so_does_its_container(
+    clone: Repository, engine: Engine, ending: signal.Signals
+) -> None:
+    clone.commit({"functional/count.sh": "echo begun\nsleep 600\n"})
+
+    def mine(pid: int) -> list[str]:
+        owners = {box: read_owner(labels, OURS) for box, labels in engine.our_containers().items()}
+        return [box for box, owner in owners.items() if owner and owner.pid == pid]
+
+    with clone.start("functional", "count", "--in", "image") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("count.plain | begun"):
+                break
+        (box,) = mine(process.pid)
+        process.send_signal(ending)
+        process.stdout.read()
+        code = process.wait(60)
+
+    if ending is signal.SIGINT:
+        assert code == 130
+        assert mine(process.pid) == []
+        assert str(result(clone.run_folder(), "count.plain").verdict.kind) == "interrupted"
+        return
+    deadline = time.monotonic() + 20
+    while engine.inspect(box)["State"]["Running"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not engine.inspect(box)["State"]["Running"]
+    assert any(box[:12] in line for line in reap(engine))
