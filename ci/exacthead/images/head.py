@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.images import head_layer
-from exacthead.images.layer import Layer
 from exacthead.images.load import load
 from exacthead.images.oci import CONTENT, CREATED, REVISION, SOURCE, ImageFile, timestamp
 from exacthead.images.snapshot import check
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from exacthead.images.cache import Cache
     from exacthead.images.engine import Engine
     from exacthead.images.environment import Environment
+    from exacthead.images.layer import Layer
     from exacthead.images.snapshot import Snapshot
 
 
@@ -56,16 +56,13 @@ def ensure_head(
         HarnessError: the commit cannot be in an image, or the engine does not take it.
     """
     check(made_from)
-    expected = Layer(head_layer.diff_id(made_from), 0, None, "git archive")
-    image = head_image(made_from, environment, expected, source)
-    if engine.image(image.id) is not None:
-        return image
-    below = environment.file
-    load(engine, below, environment.tag)
     with tempfile.TemporaryDirectory(dir=cache.work) as folder:
         head = head_layer.write(made_from, Path(folder) / "head.tar")
         image = head_image(made_from, environment, head, source)
-        load(engine, image, tag_of(made_from), below=below.id)
+        if engine.image(image.id) is None:
+            below = environment.file
+            load(engine, below, environment.tag)
+            load(engine, image, tag_of(made_from), below=below.id)
     return image
 
 
