@@ -45,6 +45,7 @@ def test_a_full_disk_is_said_and_nothing_half_loaded_is_there(
     small_disk: Path, environment: Environment
 ) -> None:
     base = ImageFile(environment.layers[:1])
+    networks = sorted(Path("/sys/class/net").iterdir())
     with own_engine(small_disk) as address, closing(Engine({"DOCKER_HOST": address})) as engine:
         assert engine.local
         assert engine.our_images() == []
@@ -53,6 +54,7 @@ def test_a_full_disk_is_said_and_nothing_half_loaded_is_there(
             load(engine, base)
         assert engine.image(base.id) is None
 
+    assert sorted(Path("/sys/class/net").iterdir()) == networks
     with pytest.raises(HarnessError, match="none answers"):
         Engine({"DOCKER_HOST": address})
 

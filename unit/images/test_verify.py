@@ -44,7 +44,8 @@ def head(project: Repository) -> Iterator[Snapshot]:
 
 def commit_over(engine: Engine, image: str, name: str) -> str:
     """What ``docker commit`` makes of a container of an image."""
-    container = engine.create(image, Cmd=["sh", "-c", "echo evil >>/workspace/small/numbers.py"])
+    command = ["sh", "-c", "echo evil >>/workspace/small/numbers.py"]
+    container = engine.create(image, Cmd=command, HostConfig={"NetworkMode": "none"})
     engine.start(container)
     assert engine.wait(container, 30).code == 0
     repository, _, tag = name.partition(":")

@@ -50,7 +50,8 @@ def _daemon() -> str | None:
 def own_engine(folder: Path) -> Iterator[str]:
     """Start an engine that keeps everything below ``folder``; gives its address.
 
-    It has no network for containers, and changes no rule of the machine's own.
+    It has no network for containers, and changes nothing of the machine's. An engine without a
+    bridge removes the usual one, though: beside another engine it gets a network of its own.
 
     Raises:
         HarnessError: it may not be started, or does not answer; with the end of its log.
@@ -60,7 +61,8 @@ def own_engine(folder: Path) -> Iterator[str]:
         raise HarnessError("an engine of one's own", problem, "start one, or name one: DOCKER_HOST")
     folder.mkdir(parents=True, exist_ok=True)
     address = f"unix://{folder}/docker.sock"
-    command = [program, "--host", address, "--data-root", str(folder / "data")]
+    beside = ["unshare", "--net"] if _usual_engine() else []
+    command = [*beside, program, "--host", address, "--data-root", str(folder / "data")]
     command += ["--exec-root", str(folder / "exec"), "--pidfile", str(folder / "pid")]
     command += ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
     log = folder / "log"
@@ -73,6 +75,15 @@ def own_engine(folder: Path) -> Iterator[str]:
         yield address
     finally:
         _end(process)
+
+
+def _usual_engine() -> bool:
+    """Whether the machine's usual engine runs."""
+    try:
+        Engine({}).close()
+    except HarnessError:
+        return False
+    return True
 
 
 def _wait(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
