@@ -59,8 +59,6 @@ def engine(address: str) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of everything that is made once."""
-    if os.environ.get("DEV_PLACE"):
-        return Path(os.environ["DEV_PLACE"])
     return tmp_path_factory.mktemp("images")
 
 
@@ -68,8 +66,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(place: Path) -> Repository:
     """A small repository that declares an image, with its lock; never changed by a test."""
     root = place / "project"
-    if root.exists():
-        shutil.rmtree(root)
     root.mkdir()
     repository = Repository(root)
     repository.git("init", "--quiet", "--initial-branch=main")
