@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nemo_gym.token_id_capture.staging.records import staging_key
 
 from posttrain.capture.finalize.ledger import Ledger, forget, read_intents
 from posttrain.capture.finalize.refused import RefusedError
+from posttrain.capture.finalize.threads import Threads
 from posttrain.capture.finalize.verify import Verified, verify
 from posttrain.capture.finalize.words import Finalized
 from posttrain.capture.gate.errors import GateError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from posttrain.capture.finalize.words import Manifests, Scored, Staging
 
 T = TypeVar("T")
+# Calls to the staging area at once.
+THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Finalizer:
     staging: Staging
     folder: Path
     deadline_s: float
+    _threads: Threads = field(default_factory=lambda: Threads(THREADS), init=False, repr=False)
 
     async def finalize_group(self, rollouts: Sequence[Scored]) -> list[Finalized]:
         """Finalize a group: exactly one result for each rollout, in their order."""
@@ -109,4 +113,4 @@ class Finalizer:
     async def _staged(self, call: Callable[..., T], *arguments: Any) -> T:
         """Make a blocking call to the staging area, for at most the deadline."""
         async with asyncio.timeout(self.deadline_s):
-            return await asyncio.to_thread(call, *arguments)
+            return await self._threads.call(call, *arguments)

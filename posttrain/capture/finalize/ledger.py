@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nemo_gym.token_id_capture.staging.records import staging_key
@@ -37,10 +38,15 @@ class Ledger:
     manifest: RolloutManifest
     intents: tuple[str, ...]
 
+    @cached_property
+    def _committed(self) -> dict[str, str]:
+        """Keys of the calls that were committed."""
+        return {record.model_call_id: record.staging_key for record in self.manifest.records}
+
     @property
     def staging_keys(self) -> tuple[str, ...]:
         """Keys of all calls, also of those that failed: some of them have staged all the same."""
-        committed = {record.model_call_id: record.staging_key for record in self.manifest.records}
+        committed = self._committed
         others = [failure.model_call_id for failure in self.manifest.failures]
         calls = dict.fromkeys([*committed, *others, *self.intents])
         rollout = self.manifest.rollout_id
@@ -53,10 +59,9 @@ class Ledger:
         A committed call says whether it did. One that failed or was lost counts when it was not the
         rollout's first.
         """
-        committed = {record.model_call_id for record in self.manifest.records}
         others = {failure.model_call_id for failure in self.manifest.failures} | set(self.intents)
         first = self.intents[0] if self.intents else None
-        return self.token_in + len(others - committed - {first})
+        return self.token_in + len(others - self._committed.keys() - {first})
 
     @property
     def token_in(self) -> int:
@@ -75,11 +80,10 @@ class Ledger:
         reasons: dict[str, str] = {}
         for failure in self.manifest.failures:
             reasons.setdefault(failure.model_call_id, failure.reason)
-        committed = {record.model_call_id for record in self.manifest.records}
         for call in dict.fromkeys([*self.intents, *reasons]):
             if call in reasons:
                 _refuse(call, reasons[call])
-            if call not in committed:
+            if call not in self._committed:
                 raise RefusedError("missing_entry", f"call {call} has an intent and no entry")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nemo_gym.token_id_capture.staging import (
@@ -120,15 +119,18 @@ def to_captured_sample(
         said = text(output_items(scored.row, response))
     except WorkerError as error:
         raise RefusedError("no_response", error.found) from error
-    spans, position = [], 0
+    spans: list[tuple[int, int]] = []
+    logprobs: list[float] = []
+    position = 0
     for _, carried, generated in row.link_spans:
-        spans.append((position + carried, position + carried + generated))
-        position = spans[-1][1]
+        start, position = position + carried, position + carried + generated
+        spans.append((start, position))
+        logprobs += row.logprobs[start:position]
     try:
         return assemble(
             row.token_ids,
             spans,
-            list(chain.from_iterable(row.logprobs[start:end] for start, end in spans)),
+            logprobs,
             row=scored.row,
             reward=float(scored.answer["reward"]),
             truncated=truncated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posttrain.capture.errors import (
     CorruptRecordError,
@@ -31,6 +31,8 @@ from posttrain.errors import StackError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from nemo_gym.token_id_capture.staging import LinearizedRow, RolloutReceipt
 
     from posttrain.capture.finalize.ledger import Ledger
     from posttrain.capture.finalize.words import Scored, Staging
@@ -82,14 +84,22 @@ def verify(scored: Scored, ledger: Ledger, staging: Staging) -> Verified:
     with _staging_errors():
         snapshots = staging.fetch([record.staging_key for record in receipt.manifest])
     row = linearize(receipt, snapshots)
-    calls = calls_with_extras(row)
-    keys = {record.model_call_id: record.staging_key for record in receipt.manifest}
-    with _staging_errors():
-        extras = staging.extras([keys[call] for call in calls]) if calls else []
-    oldest, newest = weight_versions(row, dict(zip(calls, extras, strict=True)))
+    oldest, newest = weight_versions(row, _extras(row, receipt, staging))
     tokens = sum(record.delta_len for record in receipt.manifest)
     sample = to_captured_sample(scored, response, row, oldest)
     return Verified(sample, newest, _TOKEN_BYTES * tokens)
+
+
+def _extras(
+    row: LinearizedRow, receipt: RolloutReceipt, staging: Staging
+) -> dict[str, dict[str, Any] | None]:
+    """What the row's calls staged besides tokens, by call; only of those that staged any."""
+    calls = calls_with_extras(row)
+    if not calls:
+        return {}
+    keys = {record.model_call_id: record.staging_key for record in receipt.manifest}
+    with _staging_errors():
+        return dict(zip(calls, staging.extras([keys[call] for call in calls]), strict=True))
 
 
 @contextmanager
