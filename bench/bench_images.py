@@ -41,7 +41,7 @@ from exacthead.images.environment import Environment
 from exacthead.images.head import ensure_head
 from exacthead.images.layer import Layer, digest_of, plain_member
 from exacthead.images.load import load as load_image
-from exacthead.images.place import InImage
+from exacthead.images.place import InImage, copy_harness
 from exacthead.images.snapshot import snapshot
 from exacthead.images.verify import Verifier
 from exacthead.images.where import open_cache
@@ -215,7 +215,10 @@ class Bench:
     def items(self) -> None:
         """The same item in a container and outside."""
         limits = Limits(cpus=len(os.sched_getaffinity(0)), memory_gb=1, pids=256)
-        inside = InImage(self.engine, "bench", self.images[-1], self.made, self.place, ".", limits)
+        harness = copy_harness(self.place / "harness")
+        inside = InImage(
+            self.engine, "bench", self.images[-1], self.made, self.place, ".", limits, harness
+        )
         for number in range(self.rounds * 2):
             sides = [("item outside", None), ("item in a container", inside)]
             for name, where in sides[:: 1 if number % 2 else -1]:

@@ -60,7 +60,7 @@ def test_a_suite_in_its_image_has_the_same_tests_results_and_coverage(
     assert percents[0] and percents[1] and percents[0][0] == percents[1][0]  # noqa: PT018
     log = (inside / "items/unit.sums/artifacts/tests").rglob("*")
     assert any(path.is_file() and b"in /workspace" in path.read_bytes() for path in log)
-    assert not (inside / "items" / "unit.sums" / ".harness").exists()
+    assert sorted(path.name for path in (inside / "items" / "unit.sums").glob(".*")) == []
 
 
 @pytest.mark.parametrize("how", ["made", "id", "tag", "reused"])

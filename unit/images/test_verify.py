@@ -96,8 +96,6 @@ def test_a_forged_label_counts_for_nothing(
 ) -> None:
     commit = clone.commit({"small/numbers.py": "def add(one, other):\n    return 0\n"})
     forged = replace(image, labels={**image.labels, REVISION: commit})
-    below = replace(image, layers=image.layers[:-1])
-    assert below.layers
     load_image(engine, with_files(forged, clone), "forged:latest")
 
     with snapshot(clone.root) as other, pytest.raises(HarnessError, match="counts for nothing"):

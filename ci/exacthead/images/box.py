@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -54,6 +55,7 @@ class BoxSpec:
         owner: whose it is.
         limits: what it may use.
         folder: the one folder of this machine that it can write to, and where it sees it.
+        shown: a folder of this machine that it can read, and where it sees it.
         environment: its variables, and no other.
         cwd: the folder that it starts in.
         network: whether it reaches one.
@@ -64,6 +66,7 @@ class BoxSpec:
     owner: Owner
     limits: Limits
     folder: tuple[Path, str] | None = None
+    shown: tuple[Path, str] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     cwd: str = "/"
     network: bool = False
@@ -74,10 +77,12 @@ class BoxSpec:
         memory = int(self.limits.memory_gb * _GB)
         # Its temporary files and its shared memory are memory; each may take half of it.
         half = memory // 2
-        mounts = []
-        if self.folder:
-            here, there = self.folder
-            mounts.append({"Type": "bind", "Source": str(here), "Target": there})
+        mounts = [
+            {"Type": "bind", "Source": str(here), "Target": there, "ReadOnly": read_only}
+            for read_only, mount in ((False, self.folder), (True, self.shown))
+            if mount
+            for here, there in [mount]
+        ]
         return {
             "Cmd": list(self.command),
             "Entrypoint": [],
@@ -140,23 +145,24 @@ class Box:
         self._broken = ""
 
     def __enter__(self) -> Self:
-        self.id = self._engine.create(self._spec.image, **self._spec.body())
-        try:
+        with ExitStack() as undo:
+            self.id = self._engine.create(self._spec.image, **self._spec.body())
+            undo.callback(self._engine.remove, self.id)
             self._check_image()
             self._socket, self._hang_up = self._engine.attach(self.id)
+            undo.callback(self._socket.close)
+            undo.callback(self._hang_up)
             self._socket.settimeout(None)
+            self._engine.start(self.id)
             reading, self._writing = os.pipe()
             self.stdout = os.fdopen(reading, "rb", buffering=0)
             self.stdin = _Input(self._socket)
             self._pump = threading.Thread(target=self._follow, name="box", daemon=True)
             self._timer = threading.Timer(self._deadline_s, self._engine.kill, (self.id,))
             self._timer.daemon = True
-            self._engine.start(self.id)
             self._pump.start()
             self._timer.start()
-        except BaseException:
-            self._engine.remove(self.id)
-            raise
+            undo.pop_all()
         return self
 
     def __exit__(

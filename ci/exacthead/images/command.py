@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,12 +51,12 @@ def images(harness: Harness, arguments: Namespace, console: Console) -> int:
         for line in share.load(cache, Path(arguments.load_cache)):
             console.out(f"ready: {line}")
         return 0
-    engine = Engine()
-    for line in reap(engine):
-        console.out(f"exacthead: {line}")
-    if arguments.reap:
-        return 0
-    return _Session(harness, engine, cache, arguments, console).run()
+    with closing(Engine()) as engine:
+        for line in reap(engine):
+            console.out(f"exacthead: {line}")
+        if arguments.reap:
+            return 0
+        return _Session(harness, engine, cache, arguments, console).run()
 
 
 class _Session:

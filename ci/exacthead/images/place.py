@@ -1,8 +1,9 @@
 """Place: an item inside a container: its paths there, and the supervisor that runs it.
 
-The supervisor in the container is the one of outside, run from a copy of the harness in the item's
-folder: so it is this harness that runs an item, in whatever image. Its order comes by the
-container's standard input, which is the dead man's pipe; the item's log goes straight to its file.
+The supervisor in the container is the one of outside, run from a copy of this harness that the
+container sees and cannot change: so it is this harness that runs an item, in whatever image. Its
+order comes by the container's standard input, which is the dead man's pipe; the item's log goes
+straight to its file.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from exacthead.runs.order import Order
 
 RESULTS = Path("/results")
-_HARNESS = ".harness"
+_HARNESS = Path("/harness")
 # What a supervisor and a shard's driver are made of; they need the standard library alone.
-_PARTS = ("runs", "shards", "units")
+_PARTS = ("runs", "shards", "units", "__pycache__")
+_PACKAGE = Path(exacthead.__file__).parent.name
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from exacthead.runs.supervisor import main; main()"
@@ -52,6 +54,7 @@ class InImage:
         root: the repository's root on this machine, which is the workspace there.
         below: the root below the checkout.
         limits: of each container.
+        harness: the copy of the harness that containers see; :func:`copy_harness` makes it.
         run: the id of the run, for the containers' labels.
         network: whether the item reaches one.
         notes: what every report must say of the image.
@@ -64,6 +67,7 @@ class InImage:
     root: Path
     below: str
     limits: Limits
+    harness: Path
     run: str = ""
     network: bool = False
     notes: tuple[str, ...] = ()
@@ -83,7 +87,7 @@ class InImage:
     @property
     def package(self) -> Path:
         """The harness's package there."""
-        return RESULTS / _HARNESS / "exacthead"
+        return _HARNESS / _PACKAGE
 
     def describe(self) -> dict[str, str]:
         """What it is, for the request's file."""
@@ -100,16 +104,15 @@ class InImage:
     @contextmanager
     def start(self, order: Order, folder: Path) -> Iterator[Contained]:
         """Start a supervisor in a container of its own, which goes with the block."""
-        harness = folder / _HARNESS
-        _copy_harness(harness / "exacthead")
         give(folder, *own_ids())
         item = order.environment.get("EXACTHEAD_ITEM_NAME", folder.name)
         spec = BoxSpec(
             image=self.image,
-            command=(self.python, "-S", "-E", "-B", "-c", _BOOT, str(RESULTS / _HARNESS)),
+            command=(self.python, "-S", "-E", "-B", "-c", _BOOT, str(_HARNESS)),
             owner=this(self.run, item),
             limits=self.limits,
             folder=(folder, str(RESULTS)),
+            shown=(self.harness, str(_HARNESS)),
             environment={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
             network=self.network,
         )
@@ -119,7 +122,6 @@ class InImage:
                 yield Contained(box)
         finally:
             give(folder, os.getuid(), os.getgid())
-            shutil.rmtree(harness, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,20 @@ class Contained:
         return f"its container ended: {how_it_ended(ended)}{'; it said: ' + said if said else ''}"
 
 
-def _copy_harness(target: Path) -> None:
+def copy_harness(target: Path) -> Path:
+    """Copy what containers run of this harness; once for all items of a run.
+
+    Files keep their times, so that byte code that lies beside them stays valid there.
+    """
     source = Path(exacthead.__file__).parent
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for path in source.glob("*.py"):
-        shutil.copyfile(path, target / path.name)
-    for part in _PARTS:
-        shutil.copytree(
-            source / part,
-            target / part,
-            ignore=shutil.ignore_patterns("__pycache__"),
-            copy_function=shutil.copyfile,
-        )
+
+    def others(folder: str, names: list[str]) -> list[str]:
+        return [
+            name
+            for name in names
+            if Path(folder) == source and name not in _PARTS and Path(folder, name).is_dir()
+        ]
+
+    shutil.copytree(source, target / _PACKAGE, ignore=others)
+    give(target, *own_ids())
+    return target

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import tempfile
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from exacthead.images.engine import Engine
 from exacthead.images.environment import Making
 from exacthead.images.head import ensure_head
 from exacthead.images.oci import REVISION
-from exacthead.images.place import InImage
+from exacthead.images.place import InImage, copy_harness
 from exacthead.images.reaper import reap
 from exacthead.images.snapshot import behind, snapshot
 from exacthead.images.verify import Verified, Verifier
@@ -150,40 +151,43 @@ def placed(  # noqa: PLR0913 - what a place is made of
             that an item needs.
     """
     home = home or harness.root
-    engine, cache = Engine(), open_cache(home)
-    for line in reap(engine):
-        say(line)
-    revision = asked.reuse or "HEAD"
-    with snapshot(harness.root, dirty=asked.dirty, revision=revision) as made_from:
-        finder = _Finder(harness, engine, cache, made_from, asked, flavour, say, home)
-        names = {
-            item.id: GIVEN if asked.reference else image_for(harness, item, flavour)
-            for item in items
-        }
-        found = {name: finder.find(name) for name in dict.fromkeys(names.values())}
-    by_item = {}
-    for item in items:
-        image = found[names[item.id]]
-        _check_workers(item, image)
-        by_item[item.id] = InImage(
-            engine=engine,
-            name=names[item.id],
-            image=image.id,
-            environment=image.environment,
-            root=harness.root,
-            below=made_from.below,
-            limits=Limits(runner.cpus, runner.memory_gb, runner.pids, item.accelerators),
-            network=item.network,
-            notes=image.notes,
+    cache = open_cache(home)
+    with closing(Engine()) as engine, tempfile.TemporaryDirectory(dir=cache.work) as folder:
+        for line in reap(engine):
+            say(line)
+        revision = asked.reuse or "HEAD"
+        with snapshot(harness.root, dirty=asked.dirty, revision=revision) as made_from:
+            finder = _Finder(harness, engine, cache, made_from, asked, flavour, say, home)
+            names = {
+                item.id: GIVEN if asked.reference else image_for(harness, item, flavour)
+                for item in items
+            }
+            found = {name: finder.find(name) for name in dict.fromkeys(names.values())}
+        copied = copy_harness(Path(folder))
+        by_item = {}
+        for item in items:
+            image = found[names[item.id]]
+            _check_workers(item, image)
+            by_item[item.id] = InImage(
+                engine=engine,
+                name=names[item.id],
+                image=image.id,
+                environment=image.environment,
+                root=harness.root,
+                below=made_from.below,
+                limits=Limits(runner.cpus, runner.memory_gb, runner.pids, item.accelerators),
+                harness=copied,
+                network=item.network,
+                notes=image.notes,
+            )
+        specs = _specs(found)
+        yield Placed(
+            by_item=by_item,
+            specs=specs,
+            workers={name: _built(name, found, spec) for name, spec in specs.items()},
+            images={item_id: place.image for item_id, place in by_item.items()},
+            remarks=tuple(dict.fromkeys(note for image in found.values() for note in image.notes)),
         )
-    specs = _specs(found)
-    yield Placed(
-        by_item=by_item,
-        specs=specs,
-        workers={name: _built(name, found, spec) for name, spec in specs.items()},
-        images={item_id: place.image for item_id, place in by_item.items()},
-        remarks=tuple(dict.fromkeys(note for image in found.values() for note in image.notes)),
-    )
 
 
 def again(plan: Plan, engine: Engine) -> Wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from exacthead import machine
@@ -39,7 +39,8 @@ def placed_again(
         return
     harness = load(root)
     runner = harness.runners.get(plan.runner) or machine.this_runner()
-    asked = again(plan, Engine())
+    with closing(Engine()) as engine:
+        asked = again(plan, engine)
     with placed(
         harness, plan.items, asked, flavour=plan.flavour, runner=runner, say=say, home=home
     ) as images:

@@ -303,7 +303,7 @@ def _talk(supervisor: Running, order: Order, echo: Echo, stop: Callable[[], bool
                     if not data:
                         break
                     report += data
-        except BrokenPipeError:
-            report = b""  # the supervisor is gone
+        except ConnectionError:
+            report = b""  # the supervisor is gone, or its container
         echo.finish()
         return report

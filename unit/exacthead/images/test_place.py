@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import exacthead
 from exacthead.images.box import Limits, give
 from exacthead.images.environment import Environment
-from exacthead.images.place import InImage
-from exacthead.request import make_request
-from exacthead.runs.folder import ItemFolder
+from exacthead.images.place import InImage, copy_harness
 from exacthead.workers.spec import Interpreter
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def place(root: Path, below: str = ".") -> InImage:
     }
     environment = Environment("k" * 64, (), {}, pythons)
     engine: Engine = None  # type: ignore[assignment]
-    return InImage(engine, "small", "sha256:1", environment, root, below, Limits(1, 1, 1))
+    limits = Limits(1, 1, 1)
+    return InImage(engine, "small", "sha256:1", environment, root, below, limits, Path("/copy"))
 
 
 def test_the_results_and_the_workspace_are_the_only_paths_that_are_translated(
@@ -73,5 +75,19 @@ def test_a_folder_is_given_whole_and_links_are_not_followed(
 
     assert {path for path, _ in given} == {"a", "a/b", "a/f", "a/out"}
     assert not any(followed for _, followed in given)
-    assert make_request
-    assert ItemFolder
+
+
+def test_the_copy_of_the_harness_runs_by_itself_and_keeps_its_byte_code(tmp_path: Path) -> None:
+    there = copy_harness(tmp_path / "copy")
+    source = Path(exacthead.__file__)
+    copied = there / "exacthead" / "__init__.py"
+    program = "import exacthead.runs.supervisor, exacthead.units.drive as it; print(it.__file__)"
+
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-B", "-c", program],
+        cwd=there, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert done.stdout == f"{there / 'exacthead' / 'units' / 'drive.py'}\n"
+    assert copied.stat().st_mtime == source.stat().st_mtime
+    assert not (there / "exacthead" / "images").exists()
