@@ -209,6 +209,11 @@ def test_what_the_last_runs_used_stays_and_the_rest_goes(  # noqa: PLR0917
     young = cache.layer_path("sha256:" + "b" * 64)
     young.write_bytes(b"of a build that goes on")
     os.utime(loose, (1, 1))
+    killed, going = cache.work / "killed", cache.work / "going"
+    for folder in (killed, going):
+        folder.mkdir()
+        (folder / "layer.tar").write_bytes(b"half")
+    os.utime(killed, (1, 1))
 
     swept = collect(engine, cache, runs, 0)
 
@@ -221,5 +226,8 @@ def test_what_the_last_runs_used_stays_and_the_rest_goes(  # noqa: PLR0917
     assert not loose.exists()
     assert young.exists()
     assert cache.read("environment", environment.key) is not None
+    assert not killed.exists()
+    assert (going / "layer.tar").exists()
+    shutil.rmtree(going)
     young.unlink()
     forget(engine, made[0])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead.errors import HarnessError
+from exacthead.images import buildkit
 from exacthead.images.engine import Engine
 from exacthead.images.load import load
 from exacthead.images.oci import ImageFile
@@ -41,8 +42,8 @@ def small_disk(environment: Environment) -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_full_disk_is_said_and_nothing_half_loaded_is_there(
-    small_disk: Path, environment: Environment
+def test_a_full_disk_is_said_of_a_load_and_of_a_build_and_nothing_half_done_is_there(
+    small_disk: Path, environment: Environment, tmp_path: Path
 ) -> None:
     base = ImageFile(environment.layers[:1])
     networks = sorted(Path("/sys/class/net").iterdir())
@@ -53,6 +54,15 @@ def test_a_full_disk_is_said_and_nothing_half_loaded_is_there(
         with pytest.raises(HarnessError, match=r"load image[\s\S]*no space left on device"):
             load(engine, base)
         assert engine.image(base.id) is None
+
+        (tmp_path / "big").write_bytes(os.urandom(SMALL))
+        dockerfile = tmp_path / "Dockerfile"
+        dockerfile.write_text("FROM scratch AS system\nCOPY big /\n", encoding="utf-8")
+        order = buildkit.BuildOrder(dockerfile, tmp_path, "system")
+        with pytest.raises(HarnessError, match="no space left on device") as caught:
+            buildkit.build(engine, order, tmp_path / "log")
+        assert "make room" in caught.value.todo
+        assert engine.our_images() == []
 
     assert sorted(Path("/sys/class/net").iterdir()) == networks
     with pytest.raises(HarnessError, match="none answers"):

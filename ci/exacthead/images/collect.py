@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 LAST_RUNS = 10
 # Seconds that a build may take.
 _BUILD_S = 3600.0
+# Seconds that a run may take, whose copy of the harness lies among what is being made.
+_RUN_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,25 @@ def collect(engine: Engine, cache: Cache, runs: Path, keep_bytes: int) -> Swept:
         names = [*image.tags] or [image.id]
         if all(engine.remove_image(name) for name in names):
             gone.append(image.id)
+    _sweep_work(cache)
     layers, freed = _sweep_layers(cache, needed, keep_bytes)
     for image in images:
         of_head = REVISION in image.labels or CONTENT in image.labels
         if not of_head and set(image.layers) & set(layers):
             gone += [image.id for name in image.tags if engine.remove_image(name)][:1]
     return Swept(tuple(gone), layers, freed)
+
+
+def _sweep_work(cache: Cache) -> None:
+    """Remove what killed builds have left half made."""
+    old = time.time() - _RUN_S
+    for path in cache.work.iterdir():
+        if path.lstat().st_mtime >= old:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _sweep_layers(cache: Cache, needed: set[str], keep_bytes: int) -> tuple[tuple[str, ...], int]:
