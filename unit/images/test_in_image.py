@@ -117,6 +117,24 @@ def test_a_red_item_is_replayed_in_the_same_image(clone: Repository) -> None:
     assert read(second / "plan.json")["images"] == read(first / "plan.json")["images"]
 
 
+def test_what_poisons_a_test_is_looked_for_in_the_same_image(clone: Repository) -> None:
+    tests = "from small import numbers\n\n\ndef test_first():\n    numbers.add = None\n\n\n"
+    tests += "def test_between():\n    pass\n\n\ndef test_last():\n    assert numbers.add\n"
+    clone.commit({"unit/sums/test_sums.py": tests})
+    code, printed = clone.exacthead("unit", "--in", "image")
+    first = clone.run_folder()
+    assert code == 1
+    assert "1 failed" in printed
+
+    item, test = f"{first}/unit.sums", "unit/sums/test_sums.py::test_last"
+    code, printed = clone.exacthead("reproduce", item, "--bisect-order", test)
+
+    assert code == 1
+    assert re.search(r"bisect: .*test_last .*test_first", printed)
+    assert read(clone.run_folder() / "plan.json")["images"] == read(first / "plan.json")["images"]
+    assert "differs" not in printed
+
+
 def test_an_image_of_another_head_is_refused_unless_that_head_is_named(
     clone: Repository, image: ImageFile
 ) -> None:
