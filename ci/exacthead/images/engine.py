@@ -12,22 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from exacthead.errors import HarnessError
 from exacthead.images.oci import ENVIRONMENT
+from exacthead.images.reach import reach
 from exacthead.images.streams import check_progress
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from docker import APIClient
-
 # Every container of ours bears this label; one without it is never changed.
 OURS = "exacthead.owner"
-_DOCKER = "unix:///var/run/docker.sock"
-_PODMAN = "unix:///run/podman/podman.sock"
 _ROOM = "see `docker system df`; ./noxw -s images -- --gc GB makes room"
-# Seconds; a load of a large layer says nothing for minutes.
-_ANSWER_S = 1800
-_PING_S = 10
 
 
 @dataclass(frozen=True)
@@ -74,25 +68,7 @@ class Engine:
         import docker
 
         self._errors = docker.errors
-        self.host, tried = "", []
-        for host in _hosts(environ):
-            try:
-                self._ask: APIClient = docker.APIClient(
-                    base_url=host, version="auto", timeout=_PING_S
-                )
-                self.version = self._ask.version()
-            except (docker.errors.DockerException, OSError) as error:
-                tried.append(f"{host}: {_first_line(error)}")
-                continue
-            self._ask.timeout = _ANSWER_S
-            self.host = host
-            break
-        if not self.host:
-            raise HarnessError(
-                "a container engine",
-                "none answers\n    " + "\n    ".join(tried),
-                "start one (apt-get install docker.io; dockerd), or name one in DOCKER_HOST",
-            )
+        self.host, self._ask, self.version = reach(environ)
         parts = [str(part.get("Name", "")) for part in self.version.get("Components") or ()]
         self.kind = "podman" if any("podman" in part.lower() for part in parts) else "docker"
 
@@ -291,17 +267,3 @@ class Engine:
 def _aux(message: Mapping[str, Any]) -> Mapping[str, Any]:
     found = message.get("aux")
     return found if isinstance(found, dict) else {}
-
-
-def _hosts(environ: Mapping[str, str]) -> list[str]:
-    """Where engines are looked for: the one that is named, and else the usual places."""
-    if environ.get("DOCKER_HOST"):
-        return [environ["DOCKER_HOST"]]
-    rootless = environ.get("XDG_RUNTIME_DIR")
-    places = [f"unix://{rootless}/docker.sock", f"unix://{rootless}/podman/podman.sock"]
-    return [_DOCKER, *(places if rootless else ()), _PODMAN]
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
