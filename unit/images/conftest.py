@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from exacthead.images.oci import ImageFile
+
+# How an engine lists an image without a name.
+NO_NAME = "<none>:<none>"
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +55,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def engine(address: str) -> Iterator[Engine]:
-    with closing(Engine({"DOCKER_HOST": address})) as found:
+    with closing(Engine({"DOCKER_HOST": address})) as found, none_left(found):
         yield found
 
 
@@ -103,6 +106,35 @@ def image(engine: Engine, cache: Cache, project: Repository, environment: Enviro
     """The image of the small repository's head."""
     with snapshot(project.root) as made_from:
         return ensure_head(engine, cache, made_from, environment, "https://example.test/small")
+
+
+@pytest.fixture(autouse=True)
+def swept(engine: Engine) -> Iterator[None]:
+    """A test leaves no image, and no name of one, that was not there before it."""
+    with none_left(engine):
+        yield
+
+
+@contextmanager
+def none_left(engine: Engine) -> Iterator[None]:
+    """Take away the images and names that the block has made, as far as nothing uses them."""
+    before = names_of(engine)
+    yield
+    for image, names in names_of(engine).items():
+        known = before.get(image, set())
+        # An image goes with its last name; one that was there before must not.
+        if known & names:
+            extra = names - known
+        else:
+            extra = set() if image in before else names or {image}
+        for name in extra:
+            engine.remove_image(name)
+
+
+def names_of(engine: Engine) -> dict[str, set[str]]:
+    """The names of every image, by its id."""
+    listed = engine._ask.images()
+    return {each["Id"]: {*(each["RepoTags"] or ())} - {NO_NAME} for each in listed}
 
 
 @pytest.fixture

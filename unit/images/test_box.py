@@ -117,6 +117,8 @@ print(json.dumps({
     "tmp": tried(lambda: open("/tmp/new", "w").close()),
     "results": tried(lambda: open("/results/new", "w").close()),
     "folder": tried(lambda: os.makedirs("/results/a/b")),
+    "shown": tried(lambda: open("/shown/new", "w")),
+    "seen": open("/shown/it").read(),
     "interfaces": [name for _, name in socket.if_nameindex()],
     "reach": tried(lambda: socket.create_connection(("192.0.2.1", 80), 1).close()),
     "caps": caps(),
@@ -125,14 +127,20 @@ print(json.dumps({
     "environment": dict(os.environ),
 }))
 """
-    give(tmp_path, *own_ids())
-    made = spec(program, folder=(tmp_path, "/results"), environment={"A": "1"})
+    results, shown = tmp_path / "results", tmp_path / "shown"
+    for folder in (results, shown):
+        folder.mkdir()
+        give(folder, *own_ids())
+    (shown / "it").write_text("as it is", encoding="utf-8")
+    made = spec(program, folder=(results, "/results"), shown=(shown, "/shown"),
+                environment={"A": "1"})  # fmt: skip
     said = json.loads(run_plain(engine, made)[0])
-    give(tmp_path, os.getuid(), os.getgid())
+    give(results, os.getuid(), os.getgid())
 
     assert said["ids"] == list(own_ids())
     assert said["ids"][0] != 0
-    assert said["root"] == said["head"] == "Read-only file system"
+    assert said["root"] == said["head"] == said["shown"] == "Read-only file system"
+    assert said["seen"] == "as it is"
     assert said["tmp"] == said["results"] == said["folder"] == "done"
     assert said["interfaces"] == ["lo"]
     assert said["reach"] == "Network is unreachable"
@@ -140,8 +148,8 @@ print(json.dumps({
     assert "init" in said["first"]
     assert said["shm"] == -(-100_000_000 // 4096) * 4096
     assert said["environment"]["A"] == "1"
-    assert (tmp_path / "new").stat().st_uid == os.getuid()
-    assert (tmp_path / "a" / "b").stat().st_uid == os.getuid()
+    assert (results / "new").stat().st_uid == os.getuid()
+    assert (results / "a" / "b").stat().st_uid == os.getuid()
 
 
 def test_its_processes_are_counted(engine: Engine, spec: Callable[..., BoxSpec]) -> None:

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 SOURCE = "https://example.test/small"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def exported(
-    project: Repository, environment: Environment, cache: Cache, tmp_path: Path
+    project: Repository,
+    environment: Environment,
+    cache: Cache,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, archive.Exported]:
-    target = tmp_path / "image.tar"
+    target = tmp_path_factory.mktemp("exported") / "image.tar"
     with snapshot(project.root) as made_from:
         return target, archive.export(made_from, environment, SOURCE, target, cache.work)
 
@@ -47,7 +50,7 @@ def forget(engine: Engine, image: str) -> None:
     """Take an image away from the engine, all its names included."""
     while (facts := engine.image(image)) is not None:
         for name in facts.tags or (image,):
-            assert engine.remove_image(name)
+            assert engine.remove_image(name), f"another image or a container uses {name}"
 
 
 def test_an_export_is_the_same_file_each_time_and_comes_back_as_the_same_image(  # noqa: PLR0917

@@ -182,6 +182,7 @@ class Making:
                     "interpreters": stages.interpreters(built),
                     "count": count,
                 }
+                stages.discard(built)
                 self.cache.write(_SYSTEM, key, layers, facts)
                 found = layers, facts
         interpreters = read_interpreters(found[1]["interpreters"])
@@ -195,7 +196,9 @@ class Making:
             indexes = read_indexes(os.environ)
             context = write_context(self.harness, specs, indexes, uv, Path(folder))
             stage = Stage("workers", system.count, "workers", context.folder, context.secrets)
-            return stages.build(stage)[1]
+            built, layers, _ = stages.build(stage)
+            stages.discard(built)
+            return layers
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,10 @@ def ensure_head(
     with tempfile.TemporaryDirectory(dir=cache.work) as folder:
         head = head_layer.write(made_from, Path(folder) / "head.tar")
         image = head_image(made_from, environment, head, source)
+        below = environment.file
         if engine.image(image.id) is None:
-            below = environment.file
             load(engine, below, environment.tag)
-            load(engine, image, tag_of(made_from), below=below.id)
+        load(engine, image, tag_of(made_from), below=below.id)
     return image
 
 

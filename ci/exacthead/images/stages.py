@@ -131,6 +131,12 @@ class Stages:
             said[minor] = json.loads(answer)
         return said
 
+    def discard(self, built: str) -> None:
+        """Take a built image out of the engine; BuildKit's own cache keeps what it is made of."""
+        facts = self.engine.image(built)
+        if facts is not None and not facts.tags:
+            self.engine.remove_image(built)
+
     def _own_layers(self, built: str, stage: Stage) -> tuple[list[Layer], int]:
         facts = self.engine.image(built)
         known = tuple(layer.diff_id for layer in self.base.layers)
