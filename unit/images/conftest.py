@@ -123,10 +123,12 @@ def none_left(engine: Engine) -> Iterator[None]:
     for image, names in names_of(engine).items():
         known = before.get(image, set())
         # An image goes with its last name; one that was there before must not.
-        if known & names:
+        if image not in before:
+            extra = names or {image}
+        elif known & names:
             extra = names - known
         else:
-            extra = set() if image in before else names or {image}
+            extra = set()
         for name in extra:
             engine.remove_image(name)
 
