@@ -190,12 +190,15 @@ def test_an_environment_that_is_unknown_here_counts_only_when_the_image_is_named
     empty.create()
     elsewhere = Verifier(harness, engine, empty)
 
-    with pytest.raises(HarnessError, match=f"a tag can move[\\s\\S]*{image.id}"):
-        elsewhere.verify(f"exacthead/head:{head.commit[:12]}", head)
-    found = elsewhere.verify(image.id, head)
-
-    assert found.id == image.id
-    assert "was not built here" in found.notes[0]
+    names = ("sha", image.id[7:15], f"exacthead/head:{head.commit[:12]}")
+    for name in names:
+        engine.tag(image.id, name if ":" in name else f"{name}:latest")
+        with pytest.raises(HarnessError, match=f"a tag can move[\\s\\S]*{image.id}"):
+            elsewhere.verify(name, head)
+    for reference in (image.id, image.id[7:19]):
+        found = elsewhere.verify(reference, head)
+        assert found.id == image.id
+        assert "was not built here" in found.notes[0]
 
 
 def test_an_environment_with_the_key_of_another_is_refused(  # noqa: PLR0917

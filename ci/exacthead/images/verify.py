@@ -9,6 +9,7 @@ imported here under its key, or when the image was named by its content.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from exacthead.images.engine import Engine, ImageFacts
     from exacthead.images.snapshot import Snapshot
 
+_DIGEST = re.compile(r"([^@\s]+@)?sha256:[0-9a-f]{64}")
+_SHORT = re.compile(r"[0-9a-f]{12,64}")
 _BUILD = "build the head's image: ./noxw -s images, or leave out --image"
 
 
@@ -117,7 +120,7 @@ class Verifier:
                     f"it has {layers}",
                     _BUILD,
                 )
-        elif "sha256:" not in reference and reference not in facts.id:
+        elif not by_content(reference, facts):
             raise HarnessError(
                 f"image {reference!r} with an environment that is known here",
                 f"{key[:12] or 'none'} was neither built nor imported here, and a tag can move",
@@ -132,6 +135,16 @@ class Verifier:
         environment = claimed.checked(self.harness, flavour)
         notes = () if known else (f"environment {key[:12]} of the image was not built here",)
         return environment, notes
+
+
+def by_content(reference: str, facts: ImageFacts) -> bool:
+    """Whether a reference says what the image is: an id, its beginning, or ``...@sha256:...``."""
+    if _DIGEST.fullmatch(reference):
+        return True
+    # A tag may look like the beginning of an id.
+    names = {name.rpartition(":")[0] for name in facts.tags}
+    short = _SHORT.fullmatch(reference) and reference not in names
+    return bool(short) and facts.id.removeprefix("sha256:").startswith(reference)
 
 
 def _read(labels: Mapping[str, str], name: str) -> dict[str, Any]:
