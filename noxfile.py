@@ -124,6 +124,12 @@ def workers(session: nox.Session) -> None:
 
 
 @nox.session
+def images(session: nox.Session) -> None:
+    """Build the head's images; also --verify REF, --explain, --export, --push, --pull, --gc GB."""
+    exacthead(session, "images")
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Write the lock of each worker and flavour (-- --check: only say which are stale)."""
     exacthead(session, "lock")

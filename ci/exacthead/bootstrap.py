@@ -20,6 +20,7 @@ import sys
 import time
 import zipfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -136,14 +137,31 @@ def find_uv(root: Path) -> Path:
     found = _uv_on_path()
     if found:
         return found
-    pin = _uv_pin(root)
-    uv = cache_folder(root) / "uv" / pin.version / "uv"
+    return pinned_uv(root).path
+
+
+@dataclass(frozen=True)
+class PinnedUv:
+    """The uv that is pinned in the repository: version and program."""
+
+    version: str
+    path: Path
+
+
+def pinned_uv(root: Path, home: Path | None = None) -> PinnedUv:
+    """The uv that ``ci/locks/uv.txt`` pins, fetched once into the cache of ``home``, or ``root``.
+
+    Raises:
+        HarnessError: as :func:`find_uv`.
+    """
+    pin = uv_pin(root)
+    uv = cache_folder(home or root) / "uv" / pin.version / "uv"
     if not uv.exists():
-        _say(f"no uv {'.'.join(map(str, OLDEST_UV))} or newer on PATH, fetching {pin.version}")
+        _say(f"fetching {pin.version} of uv, as it is pinned")
         indexes = read_indexes(os.environ)
         default = None if indexes.default_index or indexes.no_index else default_index()
         _unpack(fetch_wheel(pin, indexes, default), uv)
-    return uv
+    return PinnedUv(pin.version, uv)
 
 
 def _uv_on_path() -> Path | None:
@@ -161,7 +179,12 @@ def _uv_on_path() -> Path | None:
     return Path(uv).absolute() if new else None
 
 
-def _uv_pin(root: Path) -> Pin:
+def uv_pin(root: Path) -> Pin:
+    """The uv that ``ci/locks/uv.txt`` pins.
+
+    Raises:
+        HarnessError: the file is gone or pins none, or there is no uv for this machine.
+    """
     path = root / "ci" / "locks" / "uv.txt"
     text = _read(path).decode()
     version = re.search(r"^uv==(\S+)", text, re.MULTILINE)

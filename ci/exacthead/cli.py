@@ -69,6 +69,12 @@ def _upkeep() -> ModuleType:
     return upkeep
 
 
+def _images() -> ModuleType:
+    from exacthead.images import command
+
+    return command
+
+
 def _end(words: str, code: int) -> int:
     with may_be_lost():
         sys.stdout.flush()
@@ -104,14 +110,10 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(module=module)
         return added
 
-    def placed(added: argparse.ArgumentParser) -> None:
-        added.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
-        added.add_argument("--runner", help="a runner of harness.toml; default: this machine")
-
     job = command("functional", _jobs, "Run the legs of a functional job.")
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
-    placed(job)
+    _in_images(_placed(job))
 
     unit = command("unit", _suites, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
@@ -129,11 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
-    placed(unit)
+    _in_images(_placed(unit))
 
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
-    placed(impact)
+    _placed(impact)
+    impact.set_defaults(where="here", image="", reuse="", dirty=False, base_image="")
 
     record = command("record", _suites, "Take the times of a run into the durations.")
     record.add_argument("run_folder", metavar="RUN")
@@ -158,6 +161,8 @@ def _parser() -> argparse.ArgumentParser:
         "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
     )
 
+    _add_images(command("images", _images, "Build the head's images, or look at images."))
+
     lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
     lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
     lock.add_argument("--check", action="store_true", help="only say which are stale")
@@ -166,3 +171,52 @@ def _parser() -> argparse.ArgumentParser:
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
     return parser
+
+
+def _add_images(images: argparse.ArgumentParser) -> None:
+    images.add_argument(
+        "names", nargs="*", help="images of harness.toml; default: all of a flavour"
+    )
+    images.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
+    images.add_argument("--base-image", metavar="NAME", default="", help="on another base")
+    images.add_argument("--dirty", action="store_true", help="of a dirty checkout, as no head")
+    images.add_argument("--rebuild", action="store_true", help="whatever is in a cache")
+    does = images.add_mutually_exclusive_group()
+    does.add_argument("--list", action="store_true", help="the images of ours in the engine")
+    does.add_argument(
+        "--plan", action="store_true", help="what would be built, as JSON; builds none"
+    )
+    does.add_argument("--explain", action="store_true", help="how workers in images differ")
+    does.add_argument("--verify", metavar="REF", help="whether an image is the head's")
+    does.add_argument("--export", metavar="FILE", help="the named image as an OCI archive")
+    does.add_argument("--import", metavar="FILE", dest="import_", help="an archive into the engine")
+    does.add_argument("--push", metavar="REPOSITORY", help="the named image, to a registry")
+    does.add_argument("--pull", metavar="REF", help="repository@sha256:... from a registry")
+    does.add_argument(
+        "--save-cache", metavar="FOLDER", help="the environments, for another machine"
+    )
+    does.add_argument("--load-cache", metavar="FOLDER", help="environments of another machine")
+    does.add_argument("--gc", metavar="GB", type=float, help="images and layers of no late run go")
+    does.add_argument("--reap", action="store_true", help="containers of ended harnesses go")
+
+
+def _placed(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    added.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
+    added.add_argument("--runner", help="a runner of harness.toml; default: this machine")
+    return added
+
+
+def _in_images(added: argparse.ArgumentParser) -> None:
+    added.add_argument(
+        "--in", dest="where", choices=("here", "image"), default="here", help="where it runs"
+    )
+    added.add_argument(
+        "--image", metavar="REF", default="", help="in this one, if it is the head's"
+    )
+    added.add_argument(
+        "--reuse", metavar="COMMIT", default="", help="the other commit that --image is of"
+    )
+    added.add_argument(
+        "--dirty", action="store_true", help="an image of a dirty checkout, which is no head"
+    )
+    added.add_argument("--base-image", metavar="NAME", default="", help="on another base")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from exacthead import machine
 from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
+from exacthead.images.where import in_images, placed, used, wanted
 from exacthead.judgement import judgement
 from exacthead.plan import leg_items, make_plan, worker_names
 from exacthead.session import Session
@@ -30,7 +32,7 @@ def functional(harness: Harness, arguments: Namespace, console: Console) -> int:
     name, runner = chosen_runner(harness, arguments.runner)
     items = leg_items(harness, arguments.job, arguments.leg)
     machine.check_runner(arguments.job, harness.job(arguments.job), name, runner)
-    return _run(harness, items, name, arguments, console)
+    return _run(harness, items, (name, runner), arguments, console)
 
 
 def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
@@ -53,27 +55,45 @@ def chosen_runner(harness: Harness, name: str | None) -> tuple[str, Runner]:
 
 
 def _run(
-    harness: Harness, items: tuple[Item, ...], runner: str, arguments: Namespace, console: Console
+    harness: Harness,
+    items: tuple[Item, ...],
+    runner: tuple[str, Runner],
+    arguments: Namespace,
+    console: Console,
 ) -> int:
     if not items:
         raise HarnessError(
             f"run {arguments.command}", "nothing is selected", "declare a suite or a leg first"
         )
+    asked = wanted(arguments)
     store = open_store(harness.root)
     names = worker_names(items)
-    check_machine(harness, names, arguments.flavour, store)
-    specs = resolve_all(harness, names, arguments.flavour)
-    head, runs = read_head(harness.root), harness.root / "runs"
-    known = judgement(harness.root, runs, runner, head)
-    plan = make_plan(
-        head,
-        items,
-        specs,
-        runner=runner,
-        flavour=arguments.flavour,
-        invocation=invocation(),
-    )
-    return Session(harness, plan, specs, store, console, runs, known).run()
+
+    def say(line: str) -> None:
+        console.out(f"exacthead: {line}")
+
+    with ExitStack() as held:
+        images = None
+        if asked:
+            images = held.enter_context(
+                placed(harness, items, asked, flavour=arguments.flavour, runner=runner[1], say=say)
+            )
+        else:
+            check_machine(harness, names, arguments.flavour, store)
+        specs = used(images, names) or resolve_all(harness, names, arguments.flavour)
+        head, runs = read_head(harness.root), harness.root / "runs"
+        known = judgement(harness.root, runs, runner[0], head)
+        plan = make_plan(
+            head,
+            items,
+            specs,
+            runner=runner[0],
+            flavour=arguments.flavour,
+            invocation=invocation(),
+            images=images.images if images else None,
+        )
+        session = Session(harness, plan, specs, store, console, runs, known)
+        return in_images(session, images).run()
 
 
 def invocation() -> str:

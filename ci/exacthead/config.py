@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import Field, ValidationError
 
 from exacthead.errors import HarnessError, nearest
+from exacthead.images.tables import Base, Image
 from exacthead.tables import (
     OWN_ROLE,
     Ci,
@@ -41,6 +42,8 @@ class Harness(Table):
     suites: dict[str, Suite] = Field(default_factory=dict)
     jobs: dict[str, Job] = Field(default_factory=dict)
     runners: dict[str, Runner] = Field(default_factory=dict)
+    bases: dict[str, Base] = Field(default_factory=dict)
+    images: dict[str, Image] = Field(default_factory=dict)
     coverage: Coverage = Coverage()
     root: Path = Field(default=Path(), exclude=True)
 
@@ -64,6 +67,14 @@ class Harness(Table):
     def runner(self, name: str) -> Runner:
         """The declared runner ``name``."""
         return self._pick("runner", name, self.runners)
+
+    def image(self, name: str) -> Image:
+        """The declared image ``name``."""
+        return self._pick("image", name, self.images)
+
+    def base(self, name: str) -> Base:
+        """The declared base ``name``."""
+        return self._pick("base", name, self.bases)
 
     @staticmethod
     def _pick(what: str, name: str, known: dict[str, T]) -> T:
@@ -125,6 +136,8 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("suites",): Suite,
         ("jobs",): Job,
         ("runners",): Runner,
+        ("bases",): Base,
+        ("images",): Image,
         ("workers", "flavours"): FlavourRequirements,
         ("jobs", "legs"): Leg,
     }
@@ -154,6 +167,12 @@ def _check_references(harness: Harness, path: Path) -> None:
                 (f"jobs.{name}.legs.{leg_name}.workers.{role}", worker)
                 for role, worker in leg.workers.items()
             ]
+    for name, image in harness.images.items():
+        used += [(f"images.{name}.workers", worker) for worker in image.workers]
+        if image.base not in harness.bases:
+            problems.append(
+                f"images.{name}.base: no base {image.base!r}; {nearest(image.base, harness.bases)}"
+            )
     problems += [
         f"{where}: no worker {worker!r}; {nearest(worker, harness.workers)}"
         for where, worker in used

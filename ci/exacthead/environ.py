@@ -26,6 +26,8 @@ _KEPT = frozenset(
         # accelerators and the libraries that their drivers need
         *("CUDA_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"),
         *("NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES"),
+        # which container engine is meant
+        "DOCKER_HOST",
     }
 )
 _KEPT_PREFIXES = ("LC_",)

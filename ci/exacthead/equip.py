@@ -72,8 +72,10 @@ def ready(
         yield built
 
 
-def how(spec: Spec, worker: Built) -> Literal["built", "reused", "provided"]:
+def how(spec: Spec, worker: Built) -> Literal["built", "reused", "provided", "image"]:
     """How a worker came about in this call, in one word."""
+    if worker.inside:
+        return "image"
     if spec.provided:
         return "provided"
     return "reused" if worker.reused else "built"

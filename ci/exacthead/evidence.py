@@ -23,9 +23,21 @@ FIXTURES = "fixtures"
 
 
 def evidence(
-    harness: Harness, plan: Plan, specs: Mapping[str, Spec], workers: Mapping[str, Built]
+    harness: Harness,
+    plan: Plan,
+    specs: Mapping[str, Spec],
+    workers: Mapping[str, Built],
+    images: Mapping[str, str] | None = None,
 ) -> Provenance:
-    """The provenance of a run; ``workers`` are those that were made ready."""
+    """The provenance of a run.
+
+    Args:
+        harness: the declarations.
+        plan: what is run.
+        specs: of its workers, by name.
+        workers: those that were made ready, by name.
+        images: the ids of the images that it is in, by name.
+    """
     locks = {
         name: lock_path(harness.root, name, plan.flavour)
         for name, spec in specs.items()
@@ -36,6 +48,7 @@ def evidence(
         workers=[_use(specs[name], worker) for name, worker in workers.items()],
         locks=locks,
         fixtures=fixture_digests(harness.root / FIXTURES),
+        images=images,
     )
 
 

@@ -49,6 +49,8 @@ class Item:
         settled: a verdict that needs no run: a suite that cannot run here, a shard without tests.
         required: whether the run is red when this item is not green.
         notes: what its report must say of how it was planned.
+        network: whether it reaches one, where it is run in a container.
+        accelerators: how many it is given there.
     """
 
     id: str
@@ -63,6 +65,8 @@ class Item:
     settled: Verdict | None = None
     required: bool = True
     notes: tuple[str, ...] = ()
+    network: bool = False
+    accelerators: int = 0
 
     @property
     def measured(self) -> bool:
@@ -72,7 +76,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Plan:
-    """Items in the order they run, with the head, the worker keys and the runner they are for."""
+    """Items in the order they run, with the head, the worker keys and the runner they are for.
+
+    ``images`` are the ids of the images that items run in, by item; empty outside of images.
+    """
 
     head: Head
     runner: str
@@ -80,6 +87,7 @@ class Plan:
     items: tuple[Item, ...]
     keys: dict[str, str]
     notes: tuple[str, ...] = ()
+    images: dict[str, str] = field(default_factory=dict)
     invocation: str = field(default="", compare=False)
 
     def as_data(self) -> dict[str, Any]:
@@ -110,7 +118,10 @@ class Plan:
         item = self.item(item_id)
         used = set(item.workers.values())
         return replace(
-            self, items=(item,), keys={name: k for name, k in self.keys.items() if name in used}
+            self,
+            items=(item,),
+            keys={name: k for name, k in self.keys.items() if name in used},
+            images={name: i for name, i in self.images.items() if name == item_id},
         )
 
 
@@ -176,6 +187,8 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             environment=job.legs[leg].environment,
             timeout_s=job.timeout_s,
             contract=job.contract_of(leg),
+            network=job.network,
+            accelerators=job.accelerators,
         )
         for leg in chosen
     )
@@ -194,6 +207,7 @@ def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
     runner: str,
     flavour: str,
     invocation: str,
+    images: Mapping[str, str] | None = None,
 ) -> Plan:
     """Join what was selected with the keys of the workers it needs.
 
@@ -211,6 +225,7 @@ def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
         items=items,
         keys={name: spec.key for name, spec in sorted(specs.items())},
         notes=worker_notes(specs),
+        images=dict(images or {}),
         invocation=invocation,
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from exacthead.config import Harness
+    from exacthead.images.place import InImage
     from exacthead.plan import Item
     from exacthead.runs.folder import ItemFolder
     from exacthead.units.shard import Shard
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
 ORDER = "order.json"
 
 
-def make_request(
+def make_request(  # noqa: PLR0913, PLR0917 - what a request is made of
     harness: Harness,
     item: Item,
     specs: Mapping[str, Spec],
     pythons: Mapping[str, Path],
     into: ItemFolder,
+    inside: InImage | None = None,
 ) -> ItemRequest:
-    """The request to run ``item`` in the checkout of ``harness``.
+    """The request to run ``item`` in the checkout of ``harness``, or in an image of it.
 
     Args:
         harness: the declarations; its root is the working folder.
@@ -42,12 +44,14 @@ def make_request(
         pythons: interpreter by worker name; one that is missing leaves its placeholder, for an
             item that will not be run.
         into: where its results go.
+        inside: the image; interpreters are then those in it.
     """
     roles = {role: str(pythons[name]) for role, name in item.workers.items() if name in pythons}
     filled = {f"{{python:{role}}}": python for role, python in roles.items()}
-    filled["{folder}"] = str(into.path)
-    filled["{harness}"] = sys.executable
-    filled["{exacthead}"] = str(Path(exacthead.__file__).parent)
+    filled["{folder}"] = str(inside.seen(into.path, into.path) if inside else into.path)
+    filled["{harness}"] = inside.python if inside else sys.executable
+    package = inside.package if inside else Path(exacthead.__file__).parent
+    filled["{exacthead}"] = str(package)
     declared = {
         name: value
         for worker in sorted(set(item.workers.values()))
@@ -65,6 +69,7 @@ def make_request(
             **{python_variable(role): python for role, python in roles.items()},
         },
         pythonpath=harness.import_folders,
+        inside=inside,
     )
 
 
@@ -99,13 +104,18 @@ def give_order(
     asked = settings(harness, contexts=shard.contexts)
     if asked and shard.coverage:
         version = specs[own].interpreter.version
-        prepared = prepare(request.folder.path, harness.root, asked, python=version)
+        place, inside = request.folder.path, request.inside
+        there = (inside.seen(place, place), inside.seen(harness.root, place)) if inside else None
+        prepared = prepare(place, harness.root, asked, python=version, seen_as=there)
         request = replace(
             request,
             environment={**request.environment, **prepared.environment},
             pythonpath=(*request.pythonpath, *prepared.pythonpath),
         )
-    order = make_order(item, shard, workers[own], harness.root)
+    root = harness.root
+    if request.inside:
+        root = request.inside.seen(root, request.folder.path)
+    order = make_order(item, shard, workers[own], root)
     write_json(request.folder.path / ORDER, order.as_data())
     return request
 

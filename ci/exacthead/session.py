@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exacthead.config import Harness
+    from exacthead.images.place import InImage
     from exacthead.judgement import Judgement
     from exacthead.junit import Totals
     from exacthead.measured import Measured
@@ -67,6 +68,7 @@ class Session:
         logs: item id -> what planning wrote of an item that is settled.
         base: the revision that the change is compared with; empty for none.
         gate: whether the change's coverage must reach its limit; needs ``base``.
+        inside: the image of each item, by its id; empty outside of images.
     """
 
     harness: Harness
@@ -81,6 +83,7 @@ class Session:
     logs: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
     gate: bool = False
+    inside: Mapping[str, InImage] = field(default_factory=dict)
     _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
 
     def run(self) -> int:
@@ -123,7 +126,8 @@ class Session:
             except HarnessError as error:
                 self.say(str(error))
                 return self._none_ran(folder, State.FAILED, str(error))
-            provenance = evidence(self.harness, self.plan, self.specs, workers)
+            images = {place.name: place.image for place in self.inside.values()}
+            provenance = evidence(self.harness, self.plan, self.specs, workers, images)
             folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
             execution = Execution(
@@ -165,7 +169,10 @@ class Session:
         pythons = {name: worker.python for name, worker in workers.items()}
         requests = []
         for item in self.plan.items:
-            request = make_request(self.harness, item, self.specs, pythons, folder.item(item.id))
+            place = self.inside.get(item.id)
+            inside = replace(place, run=folder.path.name) if place else None
+            into = folder.item(item.id)
+            request = make_request(self.harness, item, self.specs, pythons, into, inside)
             if log := self.logs.get(item.id):
                 write_text(request.folder.log, log)
             requests.append(give_order(self.harness, item, request, pythons, self.specs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from exacthead.commands import chosen_runner, invocation
 from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
+from exacthead.images.where import in_images, placed, used, wanted
 from exacthead.judgement import judgement
 from exacthead.measured import keep_maps
 from exacthead.plan import make_plan
@@ -77,7 +78,19 @@ def _suites(
     def say(line: str) -> None:
         console.out(f"exacthead: {line}")
 
-    with planned(Planning(harness, specs, store, runner, wish, say), suites) as made:
+    asked = wanted(arguments)
+    with (
+        ExitStack() as held,
+        planned(Planning(harness, specs, store, runner, wish, say), suites) as made,
+    ):
+        images = None
+        if asked:
+            # What runs is decided by now, in the workers of this machine, whatever the image.
+            running = [item for item in made.items if item.settled is None]
+            images = held.enter_context(
+                placed(harness, running, asked, flavour=arguments.flavour, runner=runner, say=say)
+            )
+            specs = {**specs, **used(images, images.specs)}
         plan = make_plan(
             head,
             made.items,
@@ -85,8 +98,9 @@ def _suites(
             runner=name,
             flavour=arguments.flavour,
             invocation=invocation(),
+            images=images.images if images else None,
         )
-        yield Session(
+        session = Session(
             harness,
             plan,
             specs,
@@ -98,6 +112,7 @@ def _suites(
             logs=made.logs,
             base=base,
         )
+        yield in_images(session, images)
 
 
 def record(harness: Harness, arguments: Namespace, console: Console) -> int:

@@ -228,4 +228,6 @@ def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> 
         workers={OWN_ROLE: suite.worker, **suite.roles},
         environment=suite.environment,
         timeout_s=suite.timeout_s,
+        network=suite.network,
+        accelerators=suite.accelerators,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from exacthead.changes import own_folders, toplevel
 from exacthead.errors import HarnessError
 from exacthead.git import git
+from exacthead.images.start import no_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -128,6 +129,8 @@ def unmet(
         kind, _, rest = name.partition(":")
         if kind == "accelerator" and not runner.accelerators:
             missing.append("no accelerator")
+        elif name == "engine" and (problem := no_engine()):
+            missing.append(problem)
         elif kind == "program" and not shutil.which(rest):
             missing.append(f"no {rest} on PATH")
         elif kind == "module" and not _importable(python, rest, environment):

@@ -27,10 +27,12 @@ class Project(Table):
     """The repository under test: its name, and the folders that its code is imported from.
 
     Every file that matches ``test_files`` and lies in no folder of ``not_tests`` must belong to a
-    suite. ``durations`` is the checked-in file of how long tests take.
+    suite. ``durations`` is the checked-in file of how long tests take. ``source`` is its public
+    address, for the labels of its images.
     """
 
     name: str
+    source: str = ""
     pythonpath: tuple[str, ...] = (".",)
     test_files: tuple[str, ...] = ("test_*.py", "*_test.py")
     not_tests: tuple[str, ...] = ()
@@ -74,19 +76,24 @@ class Worker(Table):
 
 
 class Resources(Table):
-    """What an item asks of the machine; memory in GB of 10^9 bytes."""
+    """What an item asks of the machine; memory in GB of 10^9 bytes.
+
+    ``network`` is whether it reaches one, where it is run in a container.
+    """
 
     cpus: int = Field(default=1, ge=1)
     memory_gb: float = Field(default=1.0, gt=0)
     accelerators: int = Field(default=0, ge=0)
+    network: bool = False
 
 
 class Runner(Table):
-    """A machine's resources."""
+    """A machine's resources; ``pids`` limits the processes and threads of one container."""
 
     cpus: int = Field(ge=1)
     memory_gb: float = Field(gt=0)
     accelerators: int = Field(default=0, ge=0)
+    pids: int = Field(default=8192, ge=1)
 
     def short_of(self, asked: Resources, has: str = "there are") -> list[str]:
         """Each resource that is less here than what is asked for, with both numbers."""
@@ -107,7 +114,8 @@ class Suite(Resources):
     ``roles`` are further workers, for tests that start processes in them: role -> worker name.
     A suite that is ``on_request`` runs only when it is named.
     ``requires`` names what must be there, or the suite is skipped: ``accelerator``,
-    ``program:NAME`` on PATH, ``module:NAME`` importable in the worker.
+    ``program:NAME`` on PATH, ``module:NAME`` importable in the worker, ``engine``: a container
+    engine that runs, or may be started.
     ``test_timeout_s`` limits one test, ``timeout_s`` one shard. ``shards`` and ``processes`` are
     what is used when nobody asks for another number. With ``may_skip`` a test that skips itself
     is accepted also by a strict run.
@@ -135,8 +143,9 @@ class Suite(Resources):
     def _known_requirements(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             kind, _, rest = name.partition(":")
-            if not (name == "accelerator" or (kind in {"program", "module"} and rest)):
-                message = f"{name!r} is none of accelerator, program:NAME, module:NAME"
+            alone = name in {"accelerator", "engine"}
+            if not (alone or (kind in {"program", "module"} and rest)):
+                message = f"{name!r} is none of accelerator, program:NAME, module:NAME, engine"
                 raise ValueError(message)
         return names
 

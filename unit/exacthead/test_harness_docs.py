@@ -10,6 +10,7 @@ import pytest
 
 from exacthead.cli import main
 from exacthead.config import Harness
+from exacthead.images.tables import Base, Image
 from exacthead.tables import (
     Ci,
     Coverage,
@@ -40,6 +41,8 @@ SECTIONS = {
     Job: "`[jobs.NAME]`",
     Leg: "`[jobs.NAME]`",
     Runner: "`[runners.NAME]`",
+    Base: "`[bases.NAME]`",
+    Image: "`[images.NAME]`",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from exacthead.equip import open_store, ready
 from exacthead.errors import HarnessError
+from exacthead.images.where import in_images
 from exacthead.judgement import judgement
 from exacthead.reproduce.again import plan_again
 from exacthead.reproduce.checkout import checkout
+from exacthead.reproduce.images import placed_again
 from exacthead.reproduce.poison import Search, choose, reduced
 from exacthead.request import give_order, make_request
 from exacthead.runs.folder import RunFolder
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exacthead.config import Harness
+    from exacthead.images.place import InImage
     from exacthead.plan import Item
     from exacthead.reproduce.past import Past
     from exacthead.reproduce.poison import Finding
@@ -58,32 +62,34 @@ def find_poison(harness: Harness, past: Past, console: Console, invocation: str,
     def say(line: str) -> None:
         console.out(f"exacthead: {line}")
 
-    with checkout(harness.root, past) as (root, apart):
+    with ExitStack() as held, checkout(harness.root, past) as (root, apart):
         store = open_store(harness.root)
-        there, plan, specs, more = plan_again(past, root, store, invocation)
+        images = held.enter_context(placed_again(past, root, harness.root, say))
+        there, plan, specs, more = plan_again(past, root, store, invocation, images)
         differs = tuple(f"differs: {line}" for line in (*apart, *more))
         for line in differs:
             say(line)
-        with ready(there, specs, store, say) as workers:
-            pythons = {name: worker.python for name, worker in workers.items()}
-            found = _search(Prober(there, past.item, shard, specs, pythons), test, say)
-            words = f"bisect: {found.test} {found.words} ({found.probes} probes)"
-            say(words)
-            if found.culprits:
-                least = replace(past.item, shard=reduced(shard, (*found.culprits, test)))
-                last = Session(
-                    harness=there,
-                    plan=replace(plan, items=(least,)),
-                    specs=specs,
-                    store=store,
-                    console=console,
-                    runs=harness.root / "runs",
-                    judgement=judgement(there.root, harness.root / "runs", plan.runner, plan.head),
-                    remarks=(*differs, words),
-                    held=workers,
-                )
-                if last.run() == 0:
-                    say("bisect: it passed this time in the same order: it is flaky as well")
+        workers = images.workers if images else held.enter_context(ready(there, specs, store, say))
+        pythons = {name: worker.python for name, worker in workers.items()}
+        inside = images.by_item[past.item.id] if images else None
+        found = _search(Prober(there, past.item, shard, specs, pythons, inside), test, say)
+        words = f"bisect: {found.test} {found.words} ({found.probes} probes)"
+        say(words)
+        if found.culprits:
+            least = replace(past.item, shard=reduced(shard, (*found.culprits, test)))
+            last = Session(
+                harness=there,
+                plan=replace(plan, items=(least,)),
+                specs=specs,
+                store=store,
+                console=console,
+                runs=harness.root / "runs",
+                judgement=judgement(there.root, harness.root / "runs", plan.runner, plan.head),
+                remarks=(*differs, words),
+                held=workers,
+            )
+            if in_images(last, images).run() == 0:
+                say("bisect: it passed this time in the same order: it is flaky as well")
     return int(found.kind is not Kind.PASSED)
 
 
@@ -116,6 +122,7 @@ class Prober:
         shard: its tests.
         specs: the specs of its workers, by name.
         pythons: their interpreters, by name.
+        inside: the image that the item was in, if it was in one.
     """
 
     harness: Harness
@@ -123,6 +130,7 @@ class Prober:
     shard: Shard
     specs: Mapping[str, Spec]
     pythons: Mapping[str, Path]
+    inside: InImage | None = None
     _count: int = field(default=0, init=False)
 
     def run(
@@ -138,7 +146,7 @@ class Prober:
         shard = reduced(self.shard, nodeids)
         item = replace(self.item, shard=shard)
         into = place.item(str(self._count))
-        request = make_request(self.harness, item, self.specs, self.pythons, into)
+        request = make_request(self.harness, item, self.specs, self.pythons, into, self.inside)
         request = give_order(self.harness, item, request, self.pythons, self.specs)
         outcome = run_item(request, stop=interrupts.asked)
         if interrupts.asked():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from exacthead.equip import open_store
 from exacthead.errors import HarnessError
+from exacthead.images.where import in_images
 from exacthead.judgement import judgement
 from exacthead.reproduce.again import plan_again
 from exacthead.reproduce.checkout import checkout
+from exacthead.reproduce.images import placed_again
 from exacthead.reproduce.past import find
 from exacthead.reproduce.probe import find_poison
 from exacthead.session import Session
@@ -73,13 +76,19 @@ def _until_red(harness: Harness, past: Past, console: Console, invocation: str, 
 
 
 def _once(harness: Harness, past: Past, console: Console, invocation: str) -> int:
-    with checkout(harness.root, past) as (root, apart):
+    with ExitStack() as held, checkout(harness.root, past) as (root, apart):
         # The workers and the new run stay in this checkout, wherever the item runs.
         store = open_store(harness.root)
-        there, plan, specs, more = plan_again(past, root, store, invocation)
+
+        def say(line: str) -> None:
+            console.out(f"exacthead: {line}")
+
+        images = held.enter_context(placed_again(past, root, harness.root, say))
+        there, plan, specs, more = plan_again(past, root, store, invocation, images)
         remarks = tuple(f"differs: {line}" for line in (*apart, *more))
         for line in remarks:
             console.out(f"exacthead: {line}")
         runs = harness.root / "runs"
         known = judgement(there.root, runs, plan.runner, plan.head)
-        return Session(there, plan, specs, store, console, runs, known, remarks).run()
+        session = Session(there, plan, specs, store, console, runs, known, remarks)
+        return in_images(session, images).run()

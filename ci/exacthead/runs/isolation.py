@@ -82,9 +82,11 @@ _FOLDERS = {
     "VLLM_CONFIG_ROOT": "config/vllm",
     "FLASHINFER_WORKSPACE_BASE": "cache/flashinfer",
     "MPLCONFIGDIR": "config/matplotlib",
+    "HYPOTHESIS_STORAGE_DIRECTORY": "cache/hypothesis",
     # Ray appends "ray/session_<time>_<pid>/sockets/..." to it.
     "RAY_TMPDIR": "",
 }
+_STACKS = "stacks"
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def isolated_environment(
     additions: Mapping[str, str],
     pythonpath: tuple[Path, ...],
     private: Path,
+    make: bool = True,
 ) -> dict[str, str]:
     """The environment of a process that must not see the user's: fixed settings, own folders.
 
@@ -137,6 +140,7 @@ def isolated_environment(
         additions: what the job declares; it goes over the defaults here.
         pythonpath: first-party folders, absolute; an inherited PYTHONPATH never counts.
         private: where folders for temporary files and caches are made.
+        make: whether they are made here; elsewhere somebody else makes :func:`own_folders`.
 
     Raises:
         HarnessError: when ``additions`` sets what isolates the item, or a path is relative.
@@ -156,7 +160,7 @@ def isolated_environment(
             "make them absolute",
         )
     folders = {name: str(private / below) for name, below in _FOLDERS.items()}
-    for path in folders.values():
+    for path in own_folders(private) if make else ():
         Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
     return {
         **clean_environment(inherited),
@@ -168,12 +172,18 @@ def isolated_environment(
     }
 
 
+def own_folders(private: Path) -> tuple[str, ...]:
+    """The folders that an item's variables name."""
+    return tuple(str(private / below) for below in (*_FOLDERS.values(), _STACKS))
+
+
 def item_environment(
     *,
     inherited: Mapping[str, str],
     additions: Mapping[str, str],
     pythonpath: tuple[Path, ...],
     place: Place,
+    make: bool = True,
 ) -> dict[str, str]:
     """The whole environment of an item's first process: isolated, with its own ports and token.
 
@@ -182,20 +192,23 @@ def item_environment(
         additions: what the job declares.
         pythonpath: first-party folders, absolute.
         place: where it lives; folders are made there.
+        make: as for :func:`isolated_environment`.
 
     Raises:
         HarnessError: as :func:`isolated_environment`.
     """
     isolated = isolated_environment(
-        inherited=inherited, additions=additions, pythonpath=pythonpath, private=place.private
+        inherited=inherited,
+        additions=additions,
+        pythonpath=pythonpath,
+        private=place.private,
+        make=make,
     )
-    stacks = place.private / "stacks"
-    stacks.mkdir()
     return {
         **isolated,
         TOKEN_VARIABLE: place.token,
         PORTS_VARIABLE: str(place.ports),
         FOLDER_VARIABLE: str(place.folder.path),
         ARTIFACTS_VARIABLE: str(place.folder.artifacts),
-        STACKS_VARIABLE: str(stacks),
+        STACKS_VARIABLE: str(place.private / _STACKS),
     }

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -24,15 +25,17 @@ from exacthead.errors import HarnessError
 from exacthead.runs import process
 from exacthead.runs.echo import Echo
 from exacthead.runs.files import write_json
-from exacthead.runs.isolation import Place, item_environment, private_folder
+from exacthead.runs.isolation import Place, item_environment, own_folders, private_folder
 from exacthead.runs.judge import judge, signal_name
 from exacthead.runs.order import Facts, Order, read_facts
 from exacthead.runs.ports import claim_ports
+from exacthead.runs.stacks import STACKS_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from exacthead.runs.folder import ItemFolder
+    from exacthead.runs.inside import Inside, Running
     from exacthead.runs.ports import Ports
     from exacthead.verdict import Verdict
 
@@ -63,6 +66,8 @@ class ItemRequest:
         keep_when_red: files and folders below the private folder that are copied to the item's
             artifacts when its script did not simply exit with 0.
         settled: its verdict when there is nothing to run.
+        inside: the place that it runs in, when that is not this machine itself; paths of this
+            machine are translated, and the command's words are that place's already.
     """
 
     item_id: str
@@ -78,6 +83,7 @@ class ItemRequest:
     keep_private: bool = False
     keep_when_red: tuple[str, ...] = ("ray/session_latest/logs",)
     settled: Verdict | None = None
+    inside: Inside | None = None
 
     def describe(self) -> dict[str, object]:
         """The request as JSON-ready data, enough to ask for the same again (request.json)."""
@@ -92,6 +98,7 @@ class ItemRequest:
             "leftover_grace_s": self.leftover_grace_s,
             "memory_limit_mb": self.memory_limit_mb,
             "keep_when_red": list(self.keep_when_red),
+            **(self.inside.describe() if self.inside else {}),
         }
 
 
@@ -137,13 +144,13 @@ def run_item(
     token = uuid.uuid4().hex
     # The log stays open: an item that removes it, or its whole folder, takes no evidence away.
     with claim_ports() as ports, request.folder.log.open("w+b") as log:
-        private = private_folder()
+        private = request.inside.private if request.inside else private_folder()
         try:
             order = _order(request, private, ports, token)
-            facts = _supervise(order, ports, Echo(log, echo), stop)
+            facts = _supervise(request, order, ports, Echo(log, echo), stop)
             facts.notes += _put_back(request, log)
         finally:
-            if not request.keep_private:
+            if not (request.keep_private or request.inside):
                 shutil.rmtree(private, ignore_errors=True)
     return ItemOutcome(
         verdict=judge(facts, request.folder.log, request.timeout_s, request.memory_limit_mb),
@@ -175,38 +182,88 @@ def _put_back(request: ItemRequest, log: IO[bytes]) -> tuple[str, ...]:
 
 
 def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Order:
+    inside, folder = request.inside, request.folder
+
+    def seen(path: Path) -> Path:
+        return inside.seen(path, folder.path) if inside else path
+
+    there = type(folder)(seen(folder.path))
     environment = item_environment(
-        inherited=os.environ,
+        inherited=inside.inherited if inside else os.environ,
         additions=request.environment,
-        pythonpath=request.pythonpath,
-        place=Place(private, request.folder, ports, token),
+        pythonpath=tuple(map(seen, request.pythonpath)),
+        place=Place(private, there, ports, token),
+        make=inside is None,
     )
     return Order(
         command=list(request.command),
-        cwd=str(request.cwd),
+        cwd=str(seen(request.cwd)),
         environment=environment,
         token=token,
         timeout_s=request.timeout_s,
         grace_s=request.grace_s,
         leftover_grace_s=request.leftover_grace_s,
         memory_limit_mb=request.memory_limit_mb,
-        log=str(request.folder.log),
-        stacks_folder=str(private / "stacks"),
-        stacks_file=str(request.folder.stacks),
+        log=str(there.log),
+        stacks_folder=environment[STACKS_VARIABLE],
+        stacks_file=str(there.stacks),
         private=str(private),
         keep_private=request.keep_private,
         keep_when_red=request.keep_when_red,
-        artifacts=str(request.folder.artifacts),
+        artifacts=str(there.artifacts),
         ports=(ports.low, ports.high),
+        folders=own_folders(private),
     )
 
 
-def _supervise(order: Order, ports: Ports, echo: Echo, stop: Callable[[], bool]) -> Facts:
+def _supervise(
+    request: ItemRequest, order: Order, ports: Ports, echo: Echo, stop: Callable[[], bool]
+) -> Facts:
     """Start the supervisor and wait for its facts."""
-    source = str(Path(exacthead.__file__).parent.parent)
     started = time.monotonic()
-    with tempfile.TemporaryFile() as errors:
-        supervisor = subprocess.Popen(
+    inside = request.inside
+    start = inside.start(order, request.folder.path) if inside else _start(ports)
+    with start as supervisor:
+        report = _talk(supervisor, order, echo, stop)
+        # A supervisor that was killed while it wrote has told nothing.
+        if report.endswith(b"\n"):
+            return read_facts(report)
+        lost = supervisor.lost()
+    # Nobody is left who knows the tree; what the token marks is ended from here.
+    process.end(
+        lambda: process.members(order.token), grace_s=0, kill_s=_POLL_S * 50, hurry=lambda: True
+    )
+    return Facts(ended_by="supervisor", error=lost, seconds=time.monotonic() - started)
+
+
+@dataclass(frozen=True)
+class _Here:
+    """A supervisor on this machine."""
+
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        return self.process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        return self.process.stdout
+
+    def lost(self) -> str:
+        code = self.process.wait()
+        self.errors.seek(0)
+        said = self.errors.read().decode(errors="replace").strip()[-500:]
+        return f"exit code {code}{'; it said: ' + said if said else ''}"
+
+
+@contextmanager
+def _start(ports: Ports) -> Iterator[_Here]:
+    source = str(Path(exacthead.__file__).parent.parent)
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", _BOOT, source],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -214,28 +271,12 @@ def _supervise(order: Order, ports: Ports, echo: Echo, stop: Callable[[], bool])
             # The claim on the ports outlives a killed harness until the supervisor has ended all.
             pass_fds=(ports.claim.fileno(),),
             start_new_session=True,
-        )
-        with supervisor:
-            report = _talk(supervisor, order, echo, stop)
-        # A supervisor that was killed while it wrote has told nothing.
-        if report.endswith(b"\n"):
-            return read_facts(report)
-        errors.seek(0)
-        said = errors.read().decode(errors="replace").strip()[-500:]
-    # Nobody is left who knows the tree; what the token marks is ended from here.
-    process.end(
-        lambda: process.members(order.token), grace_s=0, kill_s=_POLL_S * 50, hurry=lambda: True
-    )
-    return Facts(
-        ended_by="supervisor",
-        error=f"exit code {supervisor.returncode}{'; it said: ' + said if said else ''}",
-        seconds=time.monotonic() - started,
-    )
+        ) as supervisor,
+    ):
+        yield _Here(supervisor, errors)
 
 
-def _talk(
-    supervisor: subprocess.Popen[bytes], order: Order, echo: Echo, stop: Callable[[], bool]
-) -> bytes:
+def _talk(supervisor: Running, order: Order, echo: Echo, stop: Callable[[], bool]) -> bytes:
     """Give the order, follow the log, pass on a wish to stop; returns the report.
 
     When this is left by an exception the order's pipe closes, which ends the item; the caller's
@@ -262,7 +303,7 @@ def _talk(
                     if not data:
                         break
                     report += data
-        except BrokenPipeError:
-            report = b""  # the supervisor is gone
+        except ConnectionError:
+            report = b""  # the supervisor is gone, or its container
         echo.finish()
         return report

@@ -13,7 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Order:
-    """What the harness asks for. Times in seconds, memory in MiB; paths are absolute."""
+    """What the harness asks for. Times in seconds, memory in MiB; paths are absolute.
+
+    ``folders`` are made before the command is started.
+    """
 
     command: list[str]
     cwd: str
@@ -31,6 +34,7 @@ class Order:
     keep_when_red: tuple[str, ...]
     artifacts: str
     ports: tuple[int, int]
+    folders: tuple[str, ...] = ()
 
 
 @dataclass

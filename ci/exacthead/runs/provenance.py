@@ -37,7 +37,8 @@ class Record(BaseModel):
 class WorkerUse(Record):
     """One worker as this run used it.
 
-    ``how`` says whether it was built in this run, found ready, or provided from outside;
+    ``how`` says whether it was built in this run, found ready, provided from outside, or is in the
+    image that the run was in;
     ``packages`` is given for a provided one, whose key cannot tell its content.
     """
 
@@ -45,7 +46,7 @@ class WorkerUse(Record):
     key: str
     flavour: str
     interpreter: str
-    how: Literal["built", "reused", "provided"]
+    how: Literal["built", "reused", "provided", "image"]
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

@@ -77,6 +77,8 @@ class Supervisor:
         return self.facts
 
     def _start(self) -> int:
+        for folder in self.order.folders:
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         with Path(self.order.log).open("ab") as log:
             child = subprocess.Popen(
                 self.order.command,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SYSTEM_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/*/bin", "/opt/python/*/bin")
 
 # Run by each candidate: what a file's name says of an interpreter is not to be trusted.
-_QUESTION = """
+QUESTION = """
 import json, platform, sys, sysconfig
 print(json.dumps({
     "implementation": sys.implementation.name,
@@ -93,6 +93,25 @@ def find(
     raise _none(minor, patch_floor, search, refusal)
 
 
+def accept(
+    interpreter: Interpreter, patch_floor: str | None, *, below_floor_allowed: bool
+) -> tuple[str, ...]:
+    """The notes that a report must show of an interpreter that was chosen elsewhere.
+
+    Raises:
+        HarnessError: it is below the floor, and that is not allowed.
+    """
+    if patch_floor is None or Version(interpreter.version) >= Version(patch_floor):
+        return ()
+    if not below_floor_allowed:
+        raise HarnessError(
+            f"an interpreter of at least {patch_floor}",
+            f"{interpreter.version} at {interpreter.path}",
+            "use a base with a newer one, or allow this one by name with below_patch_floor = true",
+        )
+    return (f"runs on {interpreter.version}, below its patch floor {patch_floor}",)
+
+
 def look(minor: str, environ: Mapping[str, str], system_folders: Sequence[str]) -> Search:
     """Ask every candidate of ``minor`` on this machine what it is; uv's own finds come first."""
     found: dict[Path, Interpreter] = {}
@@ -139,7 +158,7 @@ def _examine(path: Path, _mtime_ns: int, _size: int) -> Interpreter:
     }
     try:
         done = subprocess.run(
-            [path, "-I", "-S", "-c", _QUESTION],
+            [path, "-I", "-S", "-c", QUESTION],
             env=environment,
             capture_output=True,
             text=True,

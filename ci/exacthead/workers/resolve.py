@@ -11,7 +11,7 @@ from packaging.version import Version
 from exacthead.errors import HarnessError, nearest
 from exacthead.workers.build import Supplies
 from exacthead.workers.index import read_indexes
-from exacthead.workers.interpreter import find
+from exacthead.workers.interpreter import accept, find
 from exacthead.workers.local import digest_file, local_packages
 from exacthead.workers.lock import exact, lock_path, read_lock, worker_inputs
 from exacthead.workers.provided import Declaration, examine_provided
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from exacthead.config import Harness
     from exacthead.tables import Worker
     from exacthead.workers.index import Indexes
+    from exacthead.workers.spec import Interpreter
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def resolve(
+def resolve(  # noqa: PLR0913 - all that decides a spec
     harness: Harness,
     name: str,
     flavour: str,
     *,
     indexes: Indexes | None = None,
     environ: Mapping[str, str] = os.environ,
+    interpreter: Interpreter | None = None,
 ) -> Spec:
     """Everything that decides the content of worker ``name``, looked up on this machine.
 
@@ -45,6 +47,7 @@ def resolve(
         flavour: ``cpu`` or ``cuda``.
         indexes: where distributions come from; read from ``environ`` and its files unless given.
         environ: what ``${VAR}`` is expanded from, and where interpreters are looked for.
+        interpreter: the one that it is built on, where that is not of this machine.
 
     Raises:
         HarnessError: the lock is missing or stale, no interpreter will do, a variable is not set,
@@ -76,12 +79,13 @@ def resolve(
             provided=True,
         )
     lock = read_lock(lock_path(harness.root, name, flavour), inputs)
-    interpreter, notes = find(
-        worker.python,
-        worker.patch_floor,
-        below_floor_allowed=worker.below_patch_floor,
-        environ=environ,
-    )
+    allowed = worker.below_patch_floor
+    if interpreter is None:
+        interpreter, notes = find(
+            worker.python, worker.patch_floor, below_floor_allowed=allowed, environ=environ
+        )
+    else:
+        notes = accept(interpreter, worker.patch_floor, below_floor_allowed=allowed)
     swapped = Swapped(lock)
     if flavour == "cpu":
         folders = (indexes or read_indexes(environ)).folders()

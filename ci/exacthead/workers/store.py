@@ -33,7 +33,10 @@ _SHORT_S = 120.0
 
 @dataclass(frozen=True)
 class Built:
-    """A ready worker. ``timings`` are the seconds of this call's stages and its ``total``."""
+    """A ready worker. ``timings`` are the seconds of this call's stages and its ``total``.
+
+    One that is ``inside`` lies in an image, and its paths are that image's.
+    """
 
     name: str
     key: str
@@ -42,6 +45,7 @@ class Built:
     reused: bool
     timings: dict[str, float]
     notes: tuple[str, ...]
+    inside: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Container images of the exact head: built reproducibly, verified from git, run isolated."""

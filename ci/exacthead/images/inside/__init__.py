@@ -1,0 +1,1 @@
+"""What runs while an image is built; it is given one file that says everything."""

@@ -1,0 +1,204 @@
+"""Snapshot: the commit that an image's head layer is made from, and whether it can be in one.
+
+The head itself, or, of a dirty checkout and only when that is asked for, a commit of its content:
+made in an object store of our own, with the head's date and no parents, so that equal content has
+an equal id on every machine.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from exacthead.changes import stage, toplevel, update
+from exacthead.errors import HarnessError
+from exacthead.git import git, git_bytes, listing, names, scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from exacthead.git import Scratch
+
+_SUBMODULE, _LINK = "160000", "120000"
+_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+# Bytes; the format's own limit: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+_LONGEST_POINTER = 1024
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A commit, and where its objects are.
+
+    Attributes:
+        commit: its id; of a dirty checkout that of its content, which is no commit of the user's.
+        tree: the id of its tree.
+        created: the head's date, in seconds since the epoch.
+        dirty: whether it is the content of a dirty checkout.
+        top: the checkout.
+        below: the repository's root below it, ``.`` where it is the checkout itself.
+        objects: the object stores that hold it.
+    """
+
+    commit: str
+    tree: str
+    created: int
+    dirty: bool
+    top: Path
+    below: str
+    objects: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.commit[:12]} (content of a dirty checkout)" * self.dirty or self.commit[:12]
+
+
+@contextmanager
+def snapshot(root: Path, *, dirty: bool = False, revision: str = "HEAD") -> Iterator[Snapshot]:
+    """The snapshot of the checkout at ``root``; what a dirty one is made of goes with the block.
+
+    Args:
+        root: the repository's root.
+        dirty: whether a dirty checkout is wanted as it is.
+        revision: another commit than the head, as it is.
+
+    Raises:
+        HarnessError: the checkout is dirty and that was not asked for, or its content cannot be
+            told by git.
+    """
+    top = toplevel(root)
+    below = root.resolve().relative_to(top.resolve()).as_posix()
+    said = git(top, "show", "--no-patch", "--format=%H %T %ct", f"{revision}^{{commit}}").split()
+    commit, tree, created = said[0], said[1], int(said[2])
+    with scratch(top) as place:
+        store = str((top / git(top, "rev-parse", "--git-path", "objects")).resolve())
+        clean = Snapshot(commit, tree, created, dirty=False, top=top, below=below, objects=(store,))
+        if revision != "HEAD":
+            yield clean
+            return
+        changes = stage(root, place)
+        if changes.content == tree and changes.told:
+            yield clean
+            return
+        beside = sorted({*changes.large, *changes.untold})
+        changed = _listed([*changes.files, *beside])
+        if not dirty:
+            raise HarnessError(
+                f"an image of the head {commit[:12]}",
+                f"the checkout is not that commit: {changed}",
+                "commit, or ask with --dirty for an image of the content, which is no head",
+            )
+        if beside:
+            raise HarnessError(
+                "an image of a dirty checkout",
+                f"git cannot tell the content of {_listed(beside)}",
+                "commit, ignore or remove these",
+            )
+        made = _commit(place, list(changes.files), created)
+        stores = (str(place.folder / "objects"), store)
+        yield Snapshot(made, changes.content, created, True, top, below, stores)  # noqa: FBT003
+
+
+def _commit(place: Scratch, changed: list[str], created: int) -> str:
+    """Write the checkout's content into the scratch's store, as a commit that names nobody."""
+    # Staged by name and id so far; only a path that is new to the index has its content stored.
+    place.git("update-index", "--force-remove", "-z", "--stdin", stdin=listing(changed))
+    update(place, changed)
+    tree = place.git("write-tree").decode().strip()
+    who = f"Exacthead <content> {created} +0000"
+    text = f"tree {tree}\nauthor {who}\ncommitter {who}\n\nThe content of a dirty checkout.\n"
+    arguments = ("hash-object", "-t", "commit", "-w", "--stdin")
+    return place.git(*arguments, stdin=text.encode()).decode().strip()
+
+
+def check(made_from: Snapshot) -> None:
+    """Refuse what an image would hold without its content, by name.
+
+    Raises:
+        HarnessError: naming each submodule, pointer of Git LFS, and link that leads out.
+    """
+    problems = []
+    small: dict[str, list[str]] = {}
+    links: dict[str, list[str]] = {}
+    for mode, blob, size, path in _entries(made_from):
+        if mode == _SUBMODULE:
+            problems.append(f"{path}: a submodule, whose files git does not archive")
+        elif mode == _LINK:
+            links.setdefault(blob, []).append(path)
+        elif len(_POINTER) <= size <= _LONGEST_POINTER:
+            small.setdefault(blob, []).append(path)
+    contents = _contents(made_from, [*small, *links])
+    for blob, paths in small.items():
+        if contents[blob].startswith(_POINTER):
+            problems += [f"{path}: a pointer of Git LFS, not the file itself" for path in paths]
+    for blob, paths in links.items():
+        target = contents[blob].decode(errors="surrogateescape")
+        problems += [
+            f"{path}: a link to {target}, out of the repository"
+            for path in paths
+            if _leaves(path, target)
+        ]
+    if problems:
+        shown = [each.encode(errors="backslashreplace").decode() for each in sorted(problems)]
+        raise HarnessError(
+            f"an image of {made_from}",
+            "\n    " + "\n    ".join(shown),
+            "put the content itself into the repository, or remove these from it",
+        )
+
+
+def behind(root: Path, commit: str) -> str:
+    """How the head stands to another commit, in words."""
+    counted = git(root, "rev-list", "--left-right", "--count", f"{commit}...HEAD").split()
+    ahead, missing = int(counted[0]), int(counted[1])
+    commits = "commit" if missing == 1 else "commits"
+    more = f", and {ahead} that the head has not" if ahead else ""
+    return f"{missing} {commits} behind{more}"
+
+
+def _entries(made_from: Snapshot) -> Iterator[tuple[str, str, int, str]]:
+    """Mode, id, size (0 of what has none) and path of each entry of the tree."""
+    listed = _git(made_from, "ls-tree", "-r", "-l", "-z", "--full-tree", made_from.tree)
+    for line in names(listed):
+        facts, path = line.split("\t", 1)
+        mode, _, blob, size = facts.split()
+        yield mode, blob, int(size) if size != "-" else 0, path
+
+
+def _contents(made_from: Snapshot, blobs: list[str]) -> dict[str, bytes]:
+    """The content of each blob, asked at once."""
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    said = _git(made_from, "cat-file", "--batch", stdin=asked)
+    found, at = {}, 0
+    for blob in blobs:
+        end = said.index(b"\n", at)
+        size = int(said[at:end].split()[2])
+        found[blob] = said[end + 1 : end + 1 + size]
+        at = end + size + 2
+    return found
+
+
+def _git(made_from: Snapshot, *arguments: str, stdin: bytes = b"") -> bytes:
+    stores = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates(made_from.objects)}
+    return git_bytes(made_from.top, *arguments, stdin=stdin, environment=stores)
+
+
+def alternates(stores: tuple[str, ...]) -> str:
+    """Object stores as git reads them from its variable: quoted, since a colon would end one."""
+    escaped = (store.replace("\\", "\\\\").replace('"', '\\"') for store in stores)
+    return ":".join(f'"{store}"' for store in escaped)
+
+
+def _leaves(path: str, target: str) -> bool:
+    """Whether a link at ``path`` leads out of the tree."""
+    if target.startswith("/"):
+        return True
+    reached = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return reached == ".." or reached.startswith("../")
+
+
+def _listed(paths: list[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(sorted(paths)[:_SHOWN]) + more
