@@ -25,6 +25,7 @@ from exacthead.tables import (
     Runner,
     Suite,
     Table,
+    Trust,
     Worker,
 )
 
@@ -37,6 +38,7 @@ class Harness(Table):
     project: Project
     ci: Ci = Ci()
     lint: Lint = Lint()
+    trust: Trust = Trust()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     workers: dict[str, Worker]
     suites: dict[str, Suite] = Field(default_factory=dict)
@@ -131,6 +133,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("project",): Project,
         ("ci",): Ci,
         ("lint",): Lint,
+        ("trust",): Trust,
         ("coverage",): Coverage,
         ("workers",): Worker,
         ("suites",): Suite,

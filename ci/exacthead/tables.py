@@ -192,6 +192,12 @@ class Ci(Table):
     sessions: tuple[str, ...] = ()
 
 
+class Trust(Table):
+    """Who may vouch for the head of an outside pull request, by the name that the host knows."""
+
+    vouchers: tuple[str, ...] = ()
+
+
 class Lint(Table):
     """The static checks. ``worker`` has ruff, mypy, shellcheck and shfmt in it.
 
