@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unit.exacthead.conftest import Repository
 
 TRUSTED = '\n[trust]\nvouchers = ["alice", "bob"]\n'
-SECRET = "SECRET_TOKEN"
+HUSH = "SECRET_TOKEN"
 HEX = st.text("0123456789abcdef", min_size=40, max_size=40)
 
 
@@ -177,7 +177,7 @@ def test_a_vouch_in_a_file_counts_unless_the_pull_request_could_have_brought_it(
 def test_an_unvouched_head_runs_nothing_and_no_secret_reaches_it(pull: Pull) -> None:
     root = pull.repository.root
     for command in (("functional", "count"), ("unit",), ("lint",)):
-        code, printed = pull.repository.exacthead(*command, **pull.says(), **{SECRET: "hush-4711"})
+        code, printed = pull.repository.exacthead(*command, **pull.says(), **{HUSH: "hush-4711"})
         assert code == 2, printed
         assert "nobody has vouched for it" in printed
         assert "hush-4711" not in printed
