@@ -1,0 +1,97 @@
+"""Child: the pipeline of a plan's items for GitLab, as JSON, which its YAML holds unchanged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from exacthead.errors import HarnessError
+from exacthead.runs.gates import Gates
+from exacthead.workflows.entries import entry
+
+if TYPE_CHECKING:
+    from exacthead.config import Harness
+    from exacthead.plan import Plan
+    from exacthead.workflows.entries import Entry
+
+# GitLab's own limits: jobs that a job can need, and characters of a job's name.
+MOST_NEEDS = 50
+LONGEST_NAME = 255
+_KEPT = "2 weeks"
+
+
+def child_pipeline(harness: Harness, plan: Plan) -> str:
+    """The jobs of a plan: each item as soon as its gates are green, then their merge.
+
+    Raises:
+        HarnessError: no runner can run an item, or an item has more gates than GitLab can tell.
+    """
+    gates = Gates.of(plan.items).before
+    running = {item.id: item for item in plan.items if item.settled is None}
+    names = {each: f"item {number}" for number, each in enumerate(running, 1)}
+    jobs: dict[str, Any] = {
+        "stages": ["plan", "items", "merge"],
+        "default": _default(harness),
+        # What the parent pipeline planned, for the merge; no item waits for it.
+        "plan": {
+            "stage": "plan",
+            "needs": [{"pipeline": "$EXACTHEAD_PARENT_PIPELINE", "job": "plan"}],
+            "script": ["test -s plan.json"],
+            "artifacts": {"paths": ["plan.json"], "expire_in": _KEPT},
+        },
+    }
+    for item_id, item in running.items():
+        before = [names[gate] for gate in gates.get(item_id, ()) if gate in names]
+        if len(before) > MOST_NEEDS:
+            raise HarnessError(
+                f"a GitLab job for {item_id!r}",
+                f"{len(before)} gates; GitLab knows {MOST_NEEDS} at most",
+                "name fewer, or fewer shards of them",
+            )
+        jobs[_title(names[item_id], item_id)] = _job(entry(harness, plan, item), before)
+    titles = {names[each]: _title(names[each], each) for each in running}
+    for job in jobs.values():
+        if isinstance(job, dict) and job.get("stage") == "items":
+            job["needs"] = [titles[name] for name in job["needs"]]
+    jobs["merge"] = {
+        "stage": "merge",
+        "when": "always",
+        "script": ["./noxw -s merge -- --plan plan.json parts"],
+        "artifacts": {
+            "when": "always",
+            "paths": ["runs/"],
+            "reports": {"junit": ["runs/*/junit.xml"]},
+            "expire_in": _KEPT,
+        },
+    }
+    return json.dumps(jobs, indent=1) + "\n"
+
+
+def _default(harness: Harness) -> dict[str, Any]:
+    packages = " ".join(harness.ci.packages)
+    install = f"apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}"
+    return {
+        **({"image": harness.ci.image} if harness.ci.image else {}),
+        **({"before_script": [install]} if packages else {}),
+    }
+
+
+def _title(name: str, item_id: str) -> str:
+    """A job's name: its number tells it from all others, the rest is for people."""
+    shown = "".join(each if each.isprintable() else "?" for each in item_id)
+    return f"{name}: {shown}"[:LONGEST_NAME]
+
+
+def _job(made: Entry, before: list[str]) -> dict[str, Any]:
+    folder = f"parts/{made.artifact}"
+    return {
+        "stage": "items",
+        "needs": before,
+        "tags": [made.runner],
+        "timeout": f"{made.minutes} minutes",
+        # As they are: `$` and all.
+        "variables": {"EXACTHEAD_COMMAND": {"value": made.command, "expand": False}},
+        "script": ['bash -euo pipefail -c "$EXACTHEAD_COMMAND"'],
+        "after_script": [f"mkdir -p runs '{folder}' && mv runs '{folder}/'"],
+        "artifacts": {"when": "always", "paths": [f"{folder}/"], "expire_in": _KEPT},
+    }
