@@ -63,6 +63,12 @@ def _suites() -> ModuleType:
     return suite_commands
 
 
+def _plans() -> ModuleType:
+    from exacthead import plan_command
+
+    return plan_command
+
+
 def _upkeep() -> ModuleType:
     from exacthead import upkeep
 
@@ -133,6 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
     _in_images(_placed(unit))
 
+    _add_plans(
+        command("plan", _plans, "Show what would run, where, and why."),
+        command("run", _plans, "Run what `plan` shows for the same options."),
+    )
+
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
     _placed(impact)
@@ -149,7 +160,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
 
-    workers = command("workers", _upkeep, "Build workers, or look at them.")
+    _add_workers(command("workers", _upkeep, "Build workers, or look at them."))
+    _add_images(command("images", _images, "Build the head's images, or look at images."))
+
+    lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
+    lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
+    lock.add_argument("--check", action="store_true", help="only say which are stale")
+    lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
+
+    lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
+    lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
+    return parser
+
+
+def _add_workers(workers: argparse.ArgumentParser) -> None:
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
     workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
     what = workers.add_mutually_exclusive_group()
@@ -161,16 +185,24 @@ def _parser() -> argparse.ArgumentParser:
         "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
     )
 
-    _add_images(command("images", _images, "Build the head's images, or look at images."))
 
-    lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
-    lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
-    lock.add_argument("--check", action="store_true", help="only say which are stale")
-    lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
-
-    lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
-    lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
-    return parser
+def _add_plans(plan: argparse.ArgumentParser, run: argparse.ArgumentParser) -> None:
+    plan.add_argument(
+        "--json", metavar="FILE", default="", help="the plan as JSON too; - for nothing else"
+    )
+    for added in (plan, run):
+        for name in ("level", "job", "suite", "leg"):
+            added.add_argument(
+                f"--{name}", action="append", default=[], help=f"only this {name}; may be repeated"
+            )
+        added.add_argument("--shard", metavar="K/N", help="only part K of N of each suite; no legs")
+        added.add_argument(
+            "--changed-since", metavar="REV", default="", help="only what changes since can reach"
+        )
+        added.add_argument(
+            "--only-failed-of", metavar="RUN", default="", help="only what was not green then"
+        )
+        _in_images(_placed(added))
 
 
 def _add_images(images: argparse.ArgumentParser) -> None:
