@@ -154,6 +154,24 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def merge(session: nox.Session) -> None:
+    """Merge run folders of one plan into one run: -- --plan plan.json FOLDER..."""
+    exacthead(session, "merge")
+
+
+@nox.session
+def retry(session: nox.Session) -> None:
+    """Run what was not green in a run once more, and merge both: -- RUN."""
+    exacthead(session, "retry")
+
+
+@nox.session
+def trust(session: nox.Session) -> None:
+    """Say which commit may run: an outside pull request's only where it is vouched for."""
+    exacthead(session, "trust")
+
+
+@nox.session
 def reproduce(session: nox.Session) -> None:
     """Replay one item of a run: -- RUN/ITEM."""
     exacthead(session, "reproduce")

@@ -14,6 +14,7 @@ from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal, may_be_lost
+from exacthead.trust import check_trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         with stoppable():
             end_with_parent()
+            if arguments.command != "trust":  # which tells it where that code is not yet there
+                check_trust(Path.cwd())
             run = getattr(arguments.module(), arguments.command)
             code: int = run(load(Path.cwd()), arguments, console)
     except HarnessError as error:
@@ -79,6 +82,18 @@ def _images() -> ModuleType:
     from exacthead.images import command
 
     return command
+
+
+def _merging() -> ModuleType:
+    from exacthead.merge import command
+
+    return command
+
+
+def _trust() -> ModuleType:
+    from exacthead import trust
+
+    return trust
 
 
 def _end(words: str, code: int) -> int:
@@ -168,6 +183,8 @@ def _parser() -> argparse.ArgumentParser:
     lock.add_argument("--check", action="store_true", help="only say which are stale")
     lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
 
+    _add_for_services(command)
+
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
     return parser
@@ -230,6 +247,18 @@ def _add_images(images: argparse.ArgumentParser) -> None:
     does.add_argument("--load-cache", metavar="FOLDER", help="environments of another machine")
     does.add_argument("--gc", metavar="GB", type=float, help="images and layers of no late run go")
     does.add_argument("--reap", action="store_true", help="containers of ended harnesses go")
+
+
+def _add_for_services(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """What a CI service calls around the items, and a person after it."""
+    merge = command("merge", _merging, "Merge run folders of one plan into one run.")
+    merge.add_argument("--plan", metavar="FILE", required=True, help="what was expected")
+    merge.add_argument("folders", metavar="FOLDER", nargs="+", help="run folders, or around them")
+
+    retry = command("retry", _merging, "Run what was not green in a run again; merge both.")
+    retry.add_argument("run_folder", metavar="RUN")
+
+    command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
 
 
 def _placed(added: argparse.ArgumentParser) -> argparse.ArgumentParser:

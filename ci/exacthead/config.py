@@ -26,6 +26,7 @@ from exacthead.tables import (
     Runner,
     Suite,
     Table,
+    Trust,
     Worker,
 )
 
@@ -39,6 +40,7 @@ class Harness(Table):
     ci: Ci = Ci()
     lint: Lint = Lint()
     recipes: Recipes | None = None
+    trust: Trust = Trust()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     workers: dict[str, Worker]
     suites: dict[str, Suite] = Field(default_factory=dict)
@@ -134,6 +136,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("ci",): Ci,
         ("lint",): Lint,
         ("recipes",): Recipes,
+        ("trust",): Trust,
         ("coverage",): Coverage,
         ("workers",): Worker,
         ("suites",): Suite,

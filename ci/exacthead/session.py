@@ -26,6 +26,7 @@ from exacthead.request import give_order, make_request
 from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.gates import Gates
 from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.render import markdown, plain, show
 from exacthead.runs.summary import summarize
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from exacthead.junit import Totals
     from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
+    from exacthead.runs.folder import ItemFolder
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
     from exacthead.workers.spec import Spec
@@ -131,12 +133,16 @@ class Session:
             folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
             execution = Execution(
-                folder, interrupts, conclude=self._conclude, echo=self._prefixed.write
+                folder,
+                interrupts,
+                conclude=self._conclude,
+                echo=self._prefixed.write,
+                gates=Gates.of(self.plan.items),
             )
             state, results = execution.run(requests)
             if changed := self._changed(folder):
                 folder.write_provenance(provenance.model_copy(update={"changed": changed}))
-            return self._report(folder, state, results)
+            return self.report(folder, state, results)
 
     def _changed(self, folder: RunFolder) -> tuple[str, ...]:
         """How the checkout is not what it was when the plan was made; then no head tells what ran.
@@ -163,7 +169,7 @@ class Session:
             request.folder.write_result(result)
             results.append(result)
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        return self._report(folder, state, results)
+        return self.report(folder, state, results)
 
     def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
         pythons = {name: worker.python for name, worker in workers.items()}
@@ -186,7 +192,7 @@ class Session:
         return result.model_copy(
             update={
                 "required": item.required,
-                "reproduction": self._reproduction(request),
+                "reproduction": self.reproduction(request.folder, request.item_id),
                 "workers": tuple(sorted(set(item.workers.values()))),
                 "notes": (*self.remarks, *item.notes, *result.notes),
             }
@@ -197,18 +203,34 @@ class Session:
         keys = {f"worker:{role}": self.plan.keys[name] for role, name in item.workers.items()}
         return {"head": str(self.plan.head), "seed": str(item.seed), **keys}
 
-    def _reproduction(self, request: ItemRequest) -> str:
-        """One line for a shell in the checkout that holds the runs."""
-        run = request.folder.path.parent.parent
+    def reproduction(self, folder: ItemFolder, item_id: str) -> str:
+        """What runs an item again: one line for a shell in the checkout that holds the runs."""
+        run = folder.path.parent.parent
         home = self.runs.parent
         shown = run.relative_to(home) if run.is_relative_to(home) else run
         # Where the harness is installed and not part of the repository, there is no noxw.
         noxw = (home / "noxw").exists()
         command = "./noxw -s reproduce --" if noxw else "python -m exacthead reproduce"
-        return f"{command} {shlex.quote(f'{shown}/{request.item_id}')}"
+        return f"{command} {shlex.quote(f'{shown}/{item_id}')}"
 
-    def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
-        """The same text for the folder, the terminal and the CI system; the closing line last."""
+    def report(
+        self,
+        folder: RunFolder,
+        state: State,
+        results: Sequence[ItemResult],
+        more: Sequence[str] = (),
+    ) -> int:
+        """The same text for the folder, the terminal and the CI system; the closing line last.
+
+        Args:
+            folder: the run's; all its items are there.
+            state: what became of it so far; without its JUnit or its coverage it is no pass.
+            results: in the plan's order.
+            more: lines of Markdown that its report begins its sections with.
+
+        Returns:
+            The exit code.
+        """
         measured = self._measure(folder)
         # A file that is missing shows as an error in the merged one.
         files = [folder.item_path(result.item_id).junit for result in results]
@@ -218,6 +240,7 @@ class Session:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
         sections = (
+            *more,
             *_lost(totals),
             *self.judgement.lines(*self._planned()),
             *(measured.lines() if measured else ()),

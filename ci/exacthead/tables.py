@@ -78,8 +78,9 @@ class Worker(Table):
 class Resources(Table):
     """What an item asks of the machine; memory in GB of 10^9 bytes.
 
-    ``network`` is whether it reaches one, where it is run in a container. ``shared_memory_gb`` is
-    what it puts into /dev/shm.
+    ``network`` is whether it reaches one, where it is run in a container. ``needs`` are its gates:
+    ``unit.SUITE``, a job, or ``JOB.LEG``; behind a red one it is not run. Unless ``required``, it
+    leaves the run green when it is red itself. ``shared_memory_gb`` is what it puts into /dev/shm.
     """
 
     cpus: int = Field(default=1, ge=1)
@@ -87,20 +88,20 @@ class Resources(Table):
     shared_memory_gb: float = Field(default=0.0, ge=0)
     accelerators: int = Field(default=0, ge=0)
     network: bool = False
+    needs: tuple[str, ...] = ()
+    required: bool = True
 
 
 class Runnable(Resources):
     """What suites and jobs have in common.
 
     ``level`` is how much of the stack it needs: L0 unit and hygiene, L1 verifiers and components,
-    L2 rollouts, L3 training. What is ``on_request`` runs only when it is named. ``needs`` are the
-    gates: suites (``unit.NAME``) and jobs (``JOB`` or ``JOB.LEG``) that must be green before it.
-    ``secrets`` are names of variables that it cannot do without.
+    L2 rollouts, L3 training. What is ``on_request`` runs only when it is named. ``secrets`` are
+    names of variables that it cannot do without.
     """
 
     level: Level = "L0"
     on_request: bool = False
-    needs: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
 
@@ -234,6 +235,12 @@ class Ci(Table):
     """What .ci/run calls after the README's two commands."""
 
     sessions: tuple[str, ...] = ()
+
+
+class Trust(Table):
+    """Who may vouch for the head of an outside pull request, by the name that the host knows."""
+
+    vouchers: tuple[str, ...] = ()
 
 
 class Lint(Table):

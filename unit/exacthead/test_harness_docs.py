@@ -22,6 +22,7 @@ from exacthead.tables import (
     Runner,
     Suite,
     Table,
+    Trust,
     Worker,
 )
 
@@ -34,6 +35,7 @@ SECTIONS = {
     Project: "`[project]`",
     Ci: "`[ci]`",
     Lint: "`[lint]`",
+    Trust: "`[trust]`",
     Coverage: "`[coverage]`",
     Worker: "`[workers.NAME]`",
     FlavourRequirements: "`[workers.NAME]`",
