@@ -88,6 +88,18 @@ def functional_learning(session: nox.Session) -> None:
 
 
 @nox.session
+def plan(session: nox.Session) -> None:
+    """Show what would run, where, with which workers and images, and why; runs nothing."""
+    exacthead(session, "plan")
+
+
+@nox.session
+def run(session: nox.Session) -> None:
+    """Run what `plan` shows for the same options (-- --level L1 --only-failed-of RUN ...)."""
+    exacthead(session, "run")
+
+
+@nox.session
 def unit(session: nox.Session) -> None:
     """Every unit suite, each in its own worker (-- --suite NAME for one)."""
     exacthead(session, "unit")

@@ -66,6 +66,12 @@ def _suites() -> ModuleType:
     return suite_commands
 
 
+def _plans() -> ModuleType:
+    from exacthead import plan_command
+
+    return plan_command
+
+
 def _upkeep() -> ModuleType:
     from exacthead import upkeep
 
@@ -148,6 +154,11 @@ def _parser() -> argparse.ArgumentParser:
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
     _in_images(_placed(unit))
 
+    _add_plans(
+        command("plan", _plans, "Show what would run, where, and why."),
+        command("run", _plans, "Run what `plan` shows for the same options."),
+    )
+
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
     _placed(impact)
@@ -164,18 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
 
-    workers = command("workers", _upkeep, "Build workers, or look at them.")
-    workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
-    workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
-    what = workers.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="the workers in the store")
-    what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
-    what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
-    what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
-    what.add_argument(
-        "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
-    )
-
+    _add_workers(command("workers", _upkeep, "Build workers, or look at them."))
     _add_images(command("images", _images, "Build the head's images, or look at images."))
 
     lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
@@ -188,6 +188,38 @@ def _parser() -> argparse.ArgumentParser:
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
     return parser
+
+
+def _add_workers(workers: argparse.ArgumentParser) -> None:
+    workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
+    workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
+    what = workers.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="the workers in the store")
+    what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
+    what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
+    what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
+    what.add_argument(
+        "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
+    )
+
+
+def _add_plans(plan: argparse.ArgumentParser, run: argparse.ArgumentParser) -> None:
+    plan.add_argument(
+        "--json", metavar="FILE", default="", help="the plan as JSON too; - for nothing else"
+    )
+    for added in (plan, run):
+        for name in ("level", "job", "suite", "leg"):
+            added.add_argument(
+                f"--{name}", action="append", default=[], help=f"only this {name}; may be repeated"
+            )
+        added.add_argument("--shard", metavar="K/N", help="only part K of N of each suite; no legs")
+        added.add_argument(
+            "--changed-since", metavar="REV", default="", help="only what changes since can reach"
+        )
+        added.add_argument(
+            "--only-failed-of", metavar="RUN", default="", help="only what was not green then"
+        )
+        _in_images(_placed(added))
 
 
 def _add_images(images: argparse.ArgumentParser) -> None:

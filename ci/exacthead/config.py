@@ -22,6 +22,7 @@ from exacthead.tables import (
     Leg,
     Lint,
     Project,
+    Recipes,
     Runner,
     Suite,
     Table,
@@ -38,6 +39,7 @@ class Harness(Table):
     project: Project
     ci: Ci = Ci()
     lint: Lint = Lint()
+    recipes: Recipes | None = None
     trust: Trust = Trust()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     workers: dict[str, Worker]
@@ -133,6 +135,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("project",): Project,
         ("ci",): Ci,
         ("lint",): Lint,
+        ("recipes",): Recipes,
         ("trust",): Trust,
         ("coverage",): Coverage,
         ("workers",): Worker,
@@ -159,6 +162,7 @@ def _check_references(harness: Harness, path: Path) -> None:
             if group not in harness.groups
         ]
     used = [("lint.worker", harness.lint.worker)] if harness.lint.worker else []
+    used += [("recipes.worker", harness.recipes.worker)] if harness.recipes else []
     for name, suite in harness.suites.items():
         used += [(f"suites.{name}.worker", suite.worker)]
         used += [(f"suites.{name}.roles.{role}", worker) for role, worker in suite.roles.items()]
