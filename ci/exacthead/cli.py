@@ -90,6 +90,12 @@ def _merging() -> ModuleType:
     return command
 
 
+def _workflows() -> ModuleType:
+    from exacthead.workflows import command
+
+    return command
+
+
 def _trust() -> ModuleType:
     from exacthead import trust
 
@@ -253,10 +259,21 @@ def _add_for_services(command: Callable[..., argparse.ArgumentParser]) -> None:
     """What a CI service calls around the items, and a person after it."""
     merge = command("merge", _merging, "Merge run folders of one plan into one run.")
     merge.add_argument("--plan", metavar="FILE", required=True, help="what was expected")
+    merge.add_argument(
+        "--onto", metavar="RUN", default="", help="the run that this retries; its plan is expected"
+    )
     merge.add_argument("folders", metavar="FOLDER", nargs="+", help="run folders, or around them")
 
     retry = command("retry", _merging, "Run what was not green in a run again; merge both.")
     retry.add_argument("run_folder", metavar="RUN")
+
+    workflows = command("workflows", _workflows, "Generate the files of CI services.")
+    does = workflows.add_mutually_exclusive_group()
+    does.add_argument("--check", action="store_true", help="only say which are stale")
+    does.add_argument("--matrix", metavar="PLAN", help="tell GitHub the items of a plan")
+    does.add_argument(
+        "--child", nargs=2, metavar=("PLAN", "FILE"), help="write GitLab's pipeline of a plan"
+    )
 
     command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
 

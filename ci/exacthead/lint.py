@@ -12,6 +12,7 @@ from exacthead.bootstrap import cache_folder
 from exacthead.git import git
 from exacthead.triage.check import check as check_known
 from exacthead.workers.lock import check_locks
+from exacthead.workflows.generate import stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ def check_declared(harness: Harness, *, say: Callable[[str], None]) -> list[Find
     """
     checks = {
         "locks": list(map(str, check_locks(harness))),
+        "workflows": stale(harness),
         "known failures": check_known(harness.root, harness, datetime.now(tz=UTC).date()),
     }
     for name, wrong in checks.items():

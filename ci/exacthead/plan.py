@@ -129,7 +129,11 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan.json; a digest that does not match its content is an error."""
+    """Read a plan: plan.json of a run, or what the session `plan` wrote.
+
+    Raises:
+        HarnessError: there is none, preflight refused it, or its digest does not match its content.
+    """
     todo = "name a folder that a run of this harness has written"
     plan, digest = read_json(path, _plan, todo, "the plan")
     if plan.digest != digest:
@@ -143,6 +147,10 @@ def read_plan(path: Path) -> Plan:
 
 def _plan(data: dict[str, Any]) -> tuple[Plan, str]:
     """A plan, and the digest that it had when it was written."""
+    if "plan" in data:
+        if data["plan"] is None:
+            raise ValueError(f"preflight refused it: {len(data['problems'])} problems")
+        data = data["plan"]
     digest = str(data.pop("digest"))
     items = tuple(_read_item(item) for item in data.pop("items"))
     head, notes = Head(**data["head"]), tuple(data["notes"])

@@ -225,6 +225,8 @@ def _document(
         "left_out": dict(opening.selection.left_out),
         "notes": [*opening.selection.notes, *(made.notes if made else ())],
         "problems": [problem.as_data() for problem in problems],
+        # What read_plan takes: for the jobs of a CI service, and for the merge of their runs.
+        "plan": made.as_data() if made else None,
     }
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from exacthead.config import Harness
     from exacthead.plan import Item, Plan
     from exacthead.tables import Resources, Runner
-    from exacthead.units.shard import Shard
 
 # What building the workers may take on a machine that has none, in minutes.
 _BUILD_MINUTES = 45
@@ -42,7 +41,9 @@ class Group:
     @property
     def id(self) -> str:
         """Its id in a workflow: letters, digits, ``_`` and ``-``; no two names share one."""
-        kind, rest = ("suite", self.name[5:]) if self.name.startswith("unit.") else ("job", self.name)
+        kind, rest = (
+            ("suite", self.name[5:]) if self.name.startswith("unit.") else ("job", self.name)
+        )
         if _PLAIN_ID.fullmatch(rest):
             return f"{kind}-{rest}"
         digest = hashlib.sha256(self.name.encode("utf-8", errors="surrogatepass")).hexdigest()
@@ -125,13 +126,13 @@ def command(harness: Harness, plan: Plan, item: Item) -> tuple[str, ...]:
     wrapped = (harness.root / "noxw").exists()
     where = ("--runner", plan.runner) if plan.runner in harness.runners else ()
     flavour = ("--flavour", plan.flavour) if plan.flavour != "cpu" else ()
-    if item.shard is None:
+    if item.kind == "leg":
         name, leg = _job(harness, item), item.command[-1]
         session = ("-s", f"functional_{name}", "--") if wrapped else ("functional", name)
         words: tuple[str, ...] = ("--leg", leg)
     else:
         session = ("-s", "unit", "--") if wrapped else ("unit",)
-        words = _shard(harness, item.shard)
+        words = _shard(harness, item)
     start = ("./noxw",) if wrapped else ("python", "-m", "exacthead")
     return (*start, *session, *words, *where, *flavour)
 
@@ -142,11 +143,23 @@ def _job(harness: Harness, item: Item) -> str:
     return name
 
 
-def _shard(harness: Harness, shard: Shard) -> tuple[str, ...]:
-    suite = harness.suite(shard.suite)
-    words = ["--suite", shard.suite, "--shard", f"{shard.number}/{shard.of}"]
-    if not shard.may_skip and not suite.may_skip:
-        words += ["--strict"]
+def _suite(harness: Harness, item: Item) -> tuple[str, str]:
+    """The name of an item's suite, and its shard as ``K/N``; empty where it is all of it."""
+    name = item.id.removeprefix("unit.")
+    if name in harness.suites:
+        return name, ""
+    name, _, part = name.rpartition(".")
+    harness.suite(name)
+    return name, part.replace("of", "/")
+
+
+def _shard(harness: Harness, item: Item) -> tuple[str, ...]:
+    name, part = _suite(harness, item)
+    suite, shard = harness.suite(name), item.shard
+    # What skips itself in CI is nobody's to see.
+    words = ["--suite", name, *(["--shard", part] if part else []), "--strict"]
+    if shard is None:  # its tests are not known yet, so nobody asked for anything about them
+        return tuple(words)
     if shard.retries:
         words += ["--retries", str(shard.retries)]
     if suite.coverage and harness.coverage.sources and not shard.coverage:
@@ -177,4 +190,6 @@ def _runner(harness: Harness, plan: Plan, item: Item) -> tuple[str, Runner]:
 
 
 def _resources(harness: Harness, item: Item) -> Resources:
-    return harness.suite(item.shard.suite) if item.shard else harness.job(_job(harness, item))
+    if item.kind == "leg":
+        return harness.job(_job(harness, item))
+    return harness.suite(_suite(harness, item)[0])

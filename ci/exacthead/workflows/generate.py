@@ -25,6 +25,8 @@ FILES = {
     GITLAB: {"gitlab-ci.yml.j2": ".gitlab-ci.yml"},
 }
 ALL = "(all)"
+# A larger file starts no runs.
+MOST_BYTES = 500_000
 
 _HERE = Path(__file__).parent
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -58,20 +60,33 @@ def generate(harness: Harness) -> dict[str, str]:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - YAML; every text goes through one of these filters
     )
+    known = groups(harness)
+    declared = (*harness.suites.values(), *harness.jobs.values())
     environment.filters |= {"quoted": quoted, "told": told}
     facts = {
         "uses": read_actions(_HERE / "actions.toml"),
-        "groups": groups(harness),
+        "groups": known,
+        "gates": {
+            group.name: [each.id for each in known if each.name in group.needs] for group in known
+        },
         "harness": harness,
         "all": ALL,
-        "secrets": harness.ci.secrets,
+        "secrets": sorted({name for each in declared for name in each.secrets}),
         "install": _install(harness),
     }
-    return {
+    made = {
         path: environment.get_template(template).render(facts)
         for service in harness.ci.services
         for template, path in FILES[service].items()
     }
+    for path, text in made.items():
+        if len(text.encode()) > MOST_BYTES:
+            raise HarnessError(
+                f"the workflow {path}",
+                f"{len(text.encode())} bytes; GitHub starts none with more than {MOST_BYTES}",
+                "declare fewer suites and jobs: shards and legs cost nothing here",
+            )
+    return made
 
 
 def read_actions(path: Path) -> dict[str, str]:
