@@ -1,13 +1,13 @@
-"""Child: the pipeline of a plan's items for GitLab, as JSON, which its YAML holds unchanged."""
+"""Child: the pipeline of a plan's items for GitLab."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from exacthead.errors import HarnessError
 from exacthead.runs.gates import Gates
-from exacthead.workflows.entries import entry
+from exacthead.workflows.entries import called, entry
+from exacthead.workflows.text import as_yaml
 
 if TYPE_CHECKING:
     from exacthead.config import Harness
@@ -53,10 +53,11 @@ def child_pipeline(harness: Harness, plan: Plan) -> str:
     for job in jobs.values():
         if isinstance(job, dict) and job.get("stage") == "items":
             job["needs"] = [titles[name] for name in job["needs"]]
+    merge = " ".join(called(harness, "merge", with_arguments=True))
     jobs["merge"] = {
         "stage": "merge",
         "when": "always",
-        "script": ["./noxw -s merge -- --plan plan.json parts"],
+        "script": [f"{merge} --plan plan.json parts"],
         "artifacts": {
             "when": "always",
             "paths": ["runs/"],
@@ -64,7 +65,7 @@ def child_pipeline(harness: Harness, plan: Plan) -> str:
             "expire_in": _KEPT,
         },
     }
-    return json.dumps(jobs, indent=1) + "\n"
+    return as_yaml(jobs, indent=1) + "\n"
 
 
 def _default(harness: Harness) -> dict[str, Any]:

@@ -123,18 +123,32 @@ def entry(harness: Harness, plan: Plan, item: Item) -> Entry:
 
 def command(harness: Harness, plan: Plan, item: Item) -> tuple[str, ...]:
     """The words that a person would type to run an item as it is planned."""
-    wrapped = (harness.root / "noxw").exists()
     where = ("--runner", plan.runner) if plan.runner in harness.runners else ()
     flavour = ("--flavour", plan.flavour) if plan.flavour != "cpu" else ()
     if item.kind == "leg":
-        name, leg = _job(harness, item), item.command[-1]
-        session = ("-s", f"functional_{name}", "--") if wrapped else ("functional", name)
-        words: tuple[str, ...] = ("--leg", leg)
+        name = _job(harness, item)
+        # The session of a job is called after it; the command has it as an argument.
+        session = called(harness, f"functional_{name}", ("functional", name), with_arguments=True)
+        words: tuple[str, ...] = ("--leg", item.command[-1])
     else:
-        session = ("-s", "unit", "--") if wrapped else ("unit",)
-        words = _shard(harness, item)
-    start = ("./noxw",) if wrapped else ("python", "-m", "exacthead")
-    return (*start, *session, *words, *where, *flavour)
+        session, words = called(harness, "unit", with_arguments=True), _shard(harness, item)
+    return (*session, *words, *where, *flavour)
+
+
+def called(
+    harness: Harness, session: str, command: tuple[str, ...] = (), *, with_arguments: bool
+) -> tuple[str, ...]:
+    """How a session is called, with arguments to come or without.
+
+    Args:
+        harness: the declarations; a repository without ``noxw`` calls the harness as a module.
+        session: its name.
+        command: the harness's own command, where it is called otherwise.
+        with_arguments: whether arguments follow.
+    """
+    if not (harness.root / "noxw").exists():
+        return ("python", "-m", "exacthead", *(command or (session,)))
+    return ("./noxw", "-s", session, *(("--",) if with_arguments else ()))
 
 
 def _job(harness: Harness, item: Item) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
-from exacthead.workflows.entries import groups
+from exacthead.workflows.entries import called, groups
+from exacthead.workflows.text import as_expression_free_yaml, as_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from exacthead.config import Harness
 
 GITHUB, GITLAB = "github", "gitlab"
@@ -62,7 +64,17 @@ def generate(harness: Harness) -> dict[str, str]:
     )
     known = groups(harness)
     declared = (*harness.suites.values(), *harness.jobs.values())
-    environment.filters |= {"quoted": quoted, "told": told}
+
+    def session(name: str, arguments: str | None = None) -> str:
+        words = " ".join(called(harness, name, with_arguments=arguments is not None))
+        return words if arguments is None else f"{words} {arguments}"
+
+    environment.filters |= {
+        "quoted": as_expression_free_yaml,
+        "told": as_yaml,
+        "session": session,
+        "choices": choices,
+    }
     facts = {
         "uses": read_actions(_HERE / "actions.toml"),
         "groups": known,
@@ -106,14 +118,13 @@ def read_actions(path: Path) -> dict[str, str]:
     return {name: f"{name}@{each['commit']} # {each['version']}" for name, each in actions.items()}
 
 
-def quoted(value: object) -> str:
-    """A text or a list of texts as YAML, whatever is in it; no expression is taken as one."""
-    return json.dumps(value).replace("${{", "${{ '${{' }}")
+def choices(names: Iterable[str]) -> list[str]:
+    """What a dispatch offers: everything, or one of some names.
 
-
-def told(value: object) -> str:
-    """The same where GitHub evaluates no expressions."""
-    return json.dumps(value)
+    GitHub refuses a workflow with an expression there, and knows no other way to write ``${{``: such
+    a name can only be asked for by its level, or with all others.
+    """
+    return [ALL, *(name for name in names if "${{" not in name)]
 
 
 def stale(harness: Harness) -> list[str]:
