@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from exacthead.plan import Plan
     from exacthead.workflows.entries import Entry
 
-# GitLab's own limits: jobs that a job can need, and characters of a job's name.
+# GitLab's own limits: jobs that a job can need, and the length of a job's name.
 MOST_NEEDS = 50
 LONGEST_NAME = 255
 _KEPT = "2 weeks"
@@ -80,7 +80,8 @@ def _default(harness: Harness) -> dict[str, Any]:
 def _title(name: str, item_id: str) -> str:
     """A job's name: its number tells it from all others, the rest is for people."""
     shown = "".join(each if each.isprintable() else "?" for each in item_id)
-    return f"{name}: {shown}"[:LONGEST_NAME]
+    # By bytes: a key of YAML has an end too, of 1,024 characters as they are escaped.
+    return f"{name}: {shown}".encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def _job(made: Entry, before: list[str]) -> dict[str, Any]:

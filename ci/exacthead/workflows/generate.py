@@ -121,8 +121,8 @@ def read_actions(path: Path) -> dict[str, str]:
 def choices(names: Iterable[str]) -> list[str]:
     """What a dispatch offers: everything, or one of some names.
 
-    GitHub refuses a workflow with an expression there, and knows no other way to write ``${{``: such
-    a name can only be asked for by its level, or with all others.
+    GitHub refuses a workflow with an expression there, and knows no other way to write ``${{``: a
+    name with that in it is asked for by its level, or with all others.
     """
     return [ALL, *(name for name in names if "${{" not in name)]
 

@@ -266,14 +266,15 @@ def test_gitlab_s_jobs_wait_for_exactly_the_items_that_they_need(tmp_path: Path)
 
 
 def test_gitlab_takes_names_and_commands_as_they_are(tmp_path: Path) -> None:
-    harness = harness_of(tmp_path, jobs={NASTY: {"legs": [NASTY, 300 * "x"]}})
-    items = [leg_item(NASTY, leg) for leg in (NASTY, 300 * "x")]
+    legs = [NASTY, 300 * "x", 300 * "🚀"]
+    harness = harness_of(tmp_path, jobs={NASTY: {"legs": legs}})
+    items = [leg_item(NASTY, leg) for leg in legs]
 
     text = child_pipeline(harness, plan_of(*items))
 
     assert text.isascii()
     jobs = {name: job for name, job in yaml.safe_load(text).items() if name.startswith("item ")}
-    assert len(jobs) == 2
+    assert len(jobs) == 3
     assert all(len(name) <= 255 and name.isprintable() for name in jobs)
     for item, job in zip(items, jobs.values(), strict=True):
         value = job["variables"]["EXACTHEAD_COMMAND"]
