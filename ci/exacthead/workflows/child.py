@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # GitLab's own limits: jobs that a job can need, and the length of a job's name.
 MOST_NEEDS = 50
 LONGEST_NAME = 255
+# Where a checkout stays the head that it is.
+PLAN, PARTS = ".cache/plan.json", ".cache/parts"
 _KEPT = "2 weeks"
 
 
@@ -36,8 +38,8 @@ def child_pipeline(harness: Harness, plan: Plan) -> str:
         "plan": {
             "stage": "plan",
             "needs": [{"pipeline": "$EXACTHEAD_PARENT_PIPELINE", "job": "plan"}],
-            "script": ["test -s plan.json"],
-            "artifacts": {"paths": ["plan.json"], "expire_in": _KEPT},
+            "script": [f"test -s {PLAN}"],
+            "artifacts": {"paths": [PLAN], "expire_in": _KEPT},
         },
     }
     for item_id, item in running.items():
@@ -57,7 +59,7 @@ def child_pipeline(harness: Harness, plan: Plan) -> str:
     jobs["merge"] = {
         "stage": "merge",
         "when": "always",
-        "script": [f"{merge} --plan plan.json parts"],
+        "script": [f"{merge} --plan {PLAN} {PARTS}"],
         "artifacts": {
             "when": "always",
             "paths": ["runs/"],
@@ -85,7 +87,7 @@ def _title(name: str, item_id: str) -> str:
 
 
 def _job(made: Entry, before: list[str]) -> dict[str, Any]:
-    folder = f"parts/{made.artifact}"
+    folder = f"{PARTS}/{made.artifact}"
     return {
         "stage": "items",
         "needs": before,

@@ -36,7 +36,7 @@ cpus = 1
 memory_gb = 1
 
 [ci]
-services = ["github"]
+services = ["github", "gitlab"]
 
 [jobs.broken]
 script = "functional/broken.sh"
@@ -61,6 +61,7 @@ class Service:
     folder: Path
     jobs: dict[str, Any]
     items: dict[str, Any]
+    gitlab: dict[str, Any]
 
     def machine(self, name: str) -> Path:
         root = self.folder / name
@@ -101,8 +102,7 @@ class Service:
         """Run one entry on a machine of its own; the exit code and its artifact."""
         job = self.items["item"]
         root = self.machine(f"item-{entry['artifact']}-{attempt}")
-        summary = root / "summary"
-        summary.touch()
+        summary = self.folder / "summary"
         told = {"COMMAND": entry["command"], "GITHUB_STEP_SUMMARY": str(summary)}
         code, printed = self.step(job, "Run", root, **told)
         assert entry["command"] in printed
@@ -144,7 +144,8 @@ def service(small_repository: Repository, tmp_path: Path) -> Service:
         yaml.safe_load(made[f".github/workflows/{name}.yml"])["jobs"]
         for name in ("exacthead", "exacthead-items")
     ]
-    return Service(small_repository, tmp_path / "machines", *jobs)
+    gitlab = yaml.safe_load(made[".gitlab-ci.yml"])
+    return Service(small_repository, tmp_path / "machines", *jobs, gitlab)
 
 
 COUNTED = """
@@ -189,10 +190,41 @@ def test_what_the_service_runs_is_what_was_planned_and_what_it_loses_is_red(
     assert attempts.count("failed(") == 2
 
 
-def test_a_dispatch_of_one_level_plans_that_level(service: Service) -> None:
+def gitlab_runs(root: Path, lines: list[str], **variables: str) -> None:
+    """A job's script as GitLab's runner has it: each entry in turn, in one shell."""
+    script = "set -eo pipefail\n" + "\n".join(lines)
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_gitlab_s_child_pipeline_comes_to_the_same(service: Service) -> None:
     root = service.machine("plan")
+    asked = {"LEVEL": "L0", "JOB": "count", "SUITE": "", "RUNNER": "small"}
+    gitlab_runs(root, service.gitlab["plan"]["script"], **asked)
+    child = yaml.safe_load((root / ".cache" / "items.yml").read_text(encoding="utf-8"))
+    (item,) = (job for name, job in child.items() if name == "item 1: count.plain")
+    assert item["tags"] == ["small"]
 
-    entries = service.plan(root, LEVEL="L1", JOB="(all)", SUITE="")
+    machine = service.machine("item")
+    command = item["variables"]["EXACTHEAD_COMMAND"]["value"]
+    gitlab_runs(machine, item["script"], EXACTHEAD_COMMAND=command)
+    gitlab_runs(machine, item["after_script"])
 
-    assert list(entries) == ["job-broken"]
-    assert [each["runner"] for each in entries["job-broken"]] == ["small", "small"]
+    merge = service.machine("merge")
+    for source, path in ((root, child["plan"]["artifacts"]), (machine, item["artifacts"])):
+        for name in path["paths"]:
+            target = merge / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (source / name).is_dir() else shutil.copy
+            copy(source / name, target)
+    gitlab_runs(merge, child["merge"]["script"])
+    (run,) = (merge / "runs").iterdir()
+    assert json.loads((run / "result.json").read_text("utf-8"))["state"] == "passed"
