@@ -58,7 +58,7 @@ def check_orphans(harness: Harness) -> None:
     Raises:
         HarnessError: naming the orphans.
     """
-    found = orphans(harness, checkout_files(harness))
+    found = orphans(harness, repository_files(harness))
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise HarnessError(
@@ -73,12 +73,12 @@ def test_files(harness: Harness, name: str) -> list[str]:
     paths = harness.suite(name).paths
     return sorted(
         path
-        for path in checkout_files(harness)
+        for path in repository_files(harness)
         if is_test(harness, path) and _below(harness.root, path, paths)
     )
 
 
-def checkout_files(harness: Harness) -> list[str]:
+def repository_files(harness: Harness) -> list[str]:
     """What git tracks or would track, without the files of workers and runs."""
     hidden = own_folders(harness.root, toplevel(harness.root))
     excluded = ("--exclude-standard", *(f"--exclude={pattern}" for pattern in hidden))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from exacthead.suites import checkout_files
+from exacthead.suites import repository_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ class Sources:
     @classmethod
     def of(cls, harness: Harness) -> Sources:
         """Those of a checkout, links left out: what they lead to is checked where it is."""
-        listed = sorted(set(checkout_files(harness)))
+        listed = sorted(set(repository_files(harness)))
         return cls(harness.root, tuple(path for path in listed if _regular(harness.root / path)))
 
     def content(self, path: str) -> bytes:
