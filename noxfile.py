@@ -142,6 +142,12 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def trust(session: nox.Session) -> None:
+    """Say which commit may run: an outside pull request's only where it is vouched for."""
+    exacthead(session, "trust")
+
+
+@nox.session
 def reproduce(session: nox.Session) -> None:
     """Replay one item of a run: -- RUN/ITEM."""
     exacthead(session, "reproduce")

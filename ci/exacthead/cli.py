@@ -14,6 +14,7 @@ from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal, may_be_lost
+from exacthead.trust import check_trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         with stoppable():
             end_with_parent()
+            if arguments.command != "trust":  # which tells it where that code is not yet there
+                check_trust(Path.cwd())
             run = getattr(arguments.module(), arguments.command)
             code: int = run(load(Path.cwd()), arguments, console)
     except HarnessError as error:
@@ -73,6 +76,12 @@ def _images() -> ModuleType:
     from exacthead.images import command
 
     return command
+
+
+def _trust() -> ModuleType:
+    from exacthead import trust
+
+    return trust
 
 
 def _end(words: str, code: int) -> int:
@@ -167,6 +176,8 @@ def _parser() -> argparse.ArgumentParser:
     lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
     lock.add_argument("--check", action="store_true", help="only say which are stale")
     lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
+
+    command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
 
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")

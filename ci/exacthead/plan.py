@@ -13,6 +13,7 @@ from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
 from exacthead.runs.files import read_json
+from exacthead.runs.gates import in_order
 from exacthead.units.shard import Shard, read_shard
 from exacthead.verdict import Kind, Verdict
 
@@ -51,6 +52,7 @@ class Item:
         notes: what its report must say of how it was planned.
         network: whether it reaches one, where it is run in a container.
         accelerators: how many it is given there.
+        needs: its gates: items, or suites and jobs as a whole, that must be green before it runs.
     """
 
     id: str
@@ -67,6 +69,7 @@ class Item:
     notes: tuple[str, ...] = ()
     network: bool = False
     accelerators: int = 0
+    needs: tuple[str, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -153,6 +156,7 @@ def _read_item(data: dict[str, Any]) -> Item:
             **data,
             "command": tuple(data["command"]),
             "notes": tuple(data["notes"]),
+            "needs": tuple(data.get("needs", ())),
             "shard": read_shard(data["shard"]),
             "settled": Verdict(Kind(settled["kind"]), settled["reason"]) if settled else None,
         }
@@ -189,6 +193,8 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             contract=job.contract_of(leg),
             network=job.network,
             accelerators=job.accelerators,
+            needs=job.needs,
+            required=job.required,
         )
         for leg in chosen
     )
@@ -222,7 +228,7 @@ def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
         head=head,
         runner=runner,
         flavour=flavour,
-        items=items,
+        items=in_order(items),
         keys={name: spec.key for name, spec in sorted(specs.items())},
         notes=worker_notes(specs),
         images=dict(images or {}),

@@ -26,6 +26,7 @@ from exacthead.request import give_order, make_request
 from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.gates import Gates
 from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.render import markdown, plain, show
 from exacthead.runs.summary import summarize
@@ -131,7 +132,11 @@ class Session:
             folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
             execution = Execution(
-                folder, interrupts, conclude=self._conclude, echo=self._prefixed.write
+                folder,
+                interrupts,
+                conclude=self._conclude,
+                echo=self._prefixed.write,
+                gates=Gates.of(self.plan.items),
             )
             state, results = execution.run(requests)
             if changed := self._changed(folder):

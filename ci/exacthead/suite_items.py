@@ -123,7 +123,7 @@ def pytest_arguments(suite: Suite, wish: Wish) -> tuple[str, ...]:
 
 def settled_item(name: str, suite: Suite, wish: Wish, verdict: Verdict) -> Item:
     """The item of a suite of which nothing is run; what is only skipped must be so on purpose."""
-    required = wish.strict or verdict.kind is not Kind.SKIPPED
+    required = suite.required and (wish.strict or verdict.kind is not Kind.SKIPPED)
     return replace(_item(name, suite, wish), settled=verdict, required=required)
 
 
@@ -230,4 +230,6 @@ def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> 
         timeout_s=suite.timeout_s,
         network=suite.network,
         accelerators=suite.accelerators,
+        needs=suite.needs,
+        required=suite.required,
     )

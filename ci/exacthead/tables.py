@@ -78,13 +78,17 @@ class Worker(Table):
 class Resources(Table):
     """What an item asks of the machine; memory in GB of 10^9 bytes.
 
-    ``network`` is whether it reaches one, where it is run in a container.
+    ``network`` is whether it reaches one, where it is run in a container. ``needs`` are its gates:
+    ``unit.SUITE``, a job, or ``JOB.LEG``; behind a red one it is not run. Unless ``required``, it
+    leaves the run green when it is red itself.
     """
 
     cpus: int = Field(default=1, ge=1)
     memory_gb: float = Field(default=1.0, gt=0)
     accelerators: int = Field(default=0, ge=0)
     network: bool = False
+    needs: tuple[str, ...] = ()
+    required: bool = True
 
 
 class Runner(Table):
@@ -190,6 +194,12 @@ class Ci(Table):
     """What .ci/run calls after the README's two commands."""
 
     sessions: tuple[str, ...] = ()
+
+
+class Trust(Table):
+    """Who may vouch for the head of an outside pull request, by the name that the host knows."""
+
+    vouchers: tuple[str, ...] = ()
 
 
 class Lint(Table):

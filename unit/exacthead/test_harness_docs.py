@@ -23,6 +23,7 @@ from exacthead.tables import (
     Runner,
     Suite,
     Table,
+    Trust,
     Worker,
 )
 
@@ -48,6 +49,7 @@ SECTIONS = {
     Project: "`[project]`",
     Ci: "`[ci]`",
     Lint: "`[lint]`",
+    Trust: "`[trust]`",
     Coverage: "`[coverage]`",
     Worker: "`[workers.NAME]`",
     FlavourRequirements: "`[workers.NAME]`",

@@ -6,10 +6,12 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Condition
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
 from exacthead.runs.folder import State
+from exacthead.runs.gates import Gates
 from exacthead.runs.item import ItemOutcome, ItemRequest, run_item
 from exacthead.runs.result import ItemResult
 from exacthead.verdict import Kind, Verdict
@@ -50,6 +52,7 @@ class Execution:
             for every item, those that were not run included.
         parallel: how many items run at once.
         echo: gets an item's id and what its log grew by.
+        gates: which items wait for which; the gates of an item must be asked for before it.
     """
 
     folder: RunFolder
@@ -57,7 +60,10 @@ class Execution:
     conclude: Callable[[ItemRequest, ItemOutcome], ItemResult] = plain_result
     parallel: int = 1
     echo: Callable[[str, str], object] | None = None
+    gates: Gates = field(default_factory=partial(Gates, {}))
     _broken: bool = field(default=False, init=False)
+    _ended: dict[str, Verdict] = field(default_factory=dict, init=False)
+    _one_ended: Condition = field(default_factory=Condition, init=False)
 
     def run(self, requests: Sequence[ItemRequest]) -> tuple[State, list[ItemResult]]:
         """Run all items and keep their results and the run's state; one red item stops no other.
@@ -105,14 +111,27 @@ class Execution:
                 request, replace(outcome, verdict=Verdict(Kind.FAILED, str(error)))
             )
         request.folder.write_result(result)
+        with self._one_ended:
+            self._ended[request.item_id] = result.verdict
+            self._one_ended.notify_all()
         return result
+
+    def _closed(self, item_id: str) -> str:
+        """Wait for an item's gates; why it must not run behind them, or nothing."""
+        with self._one_ended:
+            while self.gates.waiting(item_id, self._ended) and not self._stopped():
+                self._one_ended.wait(_POLL_S)
+            return self.gates.closed(item_id, self._ended)
 
     def _outcome(self, request: ItemRequest) -> ItemOutcome:
         if request.settled:
             return unstarted(request, request.settled)
+        closed = self._closed(request.item_id)
         if self._stopped():
             reason = f"interrupted by {self.interrupts.name or 'an error of the harness'}"
             return not_run(request, reason)
+        if closed:
+            return not_run(request, closed)
         show = partial(self.echo, request.item_id) if self.echo else None
         try:
             return run_item(request, echo=show, stop=self._stopped)
