@@ -75,7 +75,9 @@ def test_answers_are_kept_as_long_as_the_checkout_is_the_same(broken: Broken) ->
     kept = list((broken.root / ".cache/recipes").iterdir())
     counting = "open('/'.join(__file__.split('/')[:-1]) + '/runs.ignored', 'a').write('x')\n"
     stack = (broken.root / "stack.py").read_text(encoding="utf-8")
-    broken.write(_DOT_gitignore="/.cache/\n__pycache__/\n*.ignored\n", stack_DOT_py=counting + stack)
+    broken.write(
+        _DOT_gitignore="/.cache/\n__pycache__/\n*.ignored\n", stack_DOT_py=counting + stack
+    )
 
     for _ in range(3):
         assert broken.problems() == []
