@@ -149,7 +149,7 @@ def lock(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Formatting, lint rules, types, shell scripts, locks (-- --fix mends what is safe)."""
+    """Every static check, each finding with file, line and fix (-- --fix mends what is safe)."""
     exacthead(session, "lint")
 
 

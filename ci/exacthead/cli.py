@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         0 green, 1 red, 2 refused before anything ran, 130 interrupted.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = parse(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a test said may hold what this terminal's encoding has not; that ends no run.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -51,6 +51,11 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _end("interrupted; nothing half-built is left", INTERRUPTED)
     return code
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command; ends the process where they are none."""
+    return _parser().parse_args(argv)
 
 
 # Each command imports what it needs: a job need not wait for what measures suites.

@@ -11,21 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.table import Table
 
 from exacthead.images.where import GIVEN, image_for, wanted
 from exacthead.opening import Opening, invocation, opened
 from exacthead.plan import make_plan
 from exacthead.runs.files import write_text
-from exacthead.selection import Asked
+from exacthead.selection import UNNAMED, Asked
 from exacthead.suite_items import Wish, read_shard_option
 from exacthead.suite_plan import planned
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
-
-    from rich.console import Console
+    from collections.abc import Mapping, Sequence
 
     from exacthead.config import Harness
     from exacthead.plan import Item, Plan
@@ -39,7 +38,9 @@ _KEY = 12
 
 def plan(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Show the plan of what is asked for, with every problem that preflight finds."""
-    opening = read_opening(harness, arguments, console)
+    # Whoever reads JSON from standard output wants nothing else there.
+    spoken = Console(stderr=True, markup=False) if arguments.json == "-" else console
+    opening = read_opening(harness, arguments, spoken)
     problems = opening.problems()
     made = None if problems else make(opening)
     entries = describe(opening, made)
@@ -267,5 +268,14 @@ def _show(opening: Opening, made: Plan | None, entries: Sequence[Entry], console
         console.out(f"plan {made.digest[:_KEY]}, {len(made.items)} items")
     for note in (*opening.selection.notes, *(made.notes if made else ())):
         console.out(f"note: {note}")
-    for item, why in opening.selection.left_out.items():
-        console.out(f"left out: {item}: {why}")
+    _show_left_out(opening.selection.left_out, console)
+
+
+def _show_left_out(left_out: Mapping[str, str], console: Console) -> None:
+    """What is not there in one line a reason; of what nobody named, how much that is."""
+    reasons: dict[str, list[str]] = {}
+    for item, why in left_out.items():
+        reasons.setdefault(why, []).append(item)
+    for why, items in reasons.items():
+        shown = f"{len(items)} items" if why == UNNAMED else ", ".join(items)
+        console.out(f"left out: {shown}: {why}")

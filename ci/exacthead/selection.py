@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEVELS: tuple[str, ...] = get_args(Level)
 SUITES, LEGS = "suite", "leg"
+UNNAMED = "it is not named"
 _SHOWN = 8
 
 Kind = Literal["suite", "leg"]
@@ -167,7 +168,7 @@ def _judge(
     red = earlier.items.get(each.id, "") if earlier else ""
     hindrances = {
         f"this session runs no {each.kind}s": each.kind not in asked.kinds,
-        "it is not named": asked.named and not named,
+        UNNAMED: asked.named and not named,
         f"its level is {each.level}": asked.levels and each.level not in asked.levels,
         "a leg has no shards": asked.sharded and each.kind == LEGS,
         f"it is not red in {earlier.run if earlier else ''}": earlier and not red,
@@ -215,7 +216,7 @@ def _check_names(harness: Harness, asked: Asked) -> None:
 
 def _nothing(asked: Asked, left_out: Mapping[str, str]) -> HarnessError:
     # What was named says most: it is what somebody expected to run.
-    telling = {name: why for name, why in left_out.items() if why != "it is not named"} or left_out
+    telling = {name: why for name, why in left_out.items() if why != UNNAMED} or left_out
     shown = [f"{name}: {why}" for name, why in list(telling.items())[:_SHOWN]]
     if len(telling) > _SHOWN:
         shown.append(f"and {len(telling) - _SHOWN} more")

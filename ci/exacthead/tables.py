@@ -255,9 +255,11 @@ class Trust(Table):
 
 
 class Lint(Table):
-    """The static checks. ``worker`` has ruff, mypy, shellcheck and shfmt in it.
+    """The static checks. ``worker`` has ruff, mypy, shellcheck, shfmt and the rest in it.
 
-    Without it only those checks run that need no tools: locks, known failures.
+    Without it only those checks run that need no tools. ``signed_off_since`` is the revision, as
+    ``origin/main``, behind which every commit must be signed off; None asks for none.
     """
 
     worker: str | None = None
+    signed_off_since: str | None = Field(default=None, min_length=1)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exacthead.commands import invocation
 from exacthead.equip import open_store
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
@@ -14,6 +13,7 @@ from exacthead.judgement import judgement
 from exacthead.merge.account import account
 from exacthead.merge.fold import fold, keep_changes_of, provenance_of
 from exacthead.merge.parts import find_parts, read_part
+from exacthead.opening import invocation
 from exacthead.plan import read_plan
 from exacthead.reproduce.past import Past
 from exacthead.reproduce.repeat import again

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
+from exacthead.lint.sources import Sources
 from exacthead.preflight.answers import Answer, Asker, Question
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class Case:
     def workers_here(self) -> tuple[str, ...]:
         """Those that are needed on this machine itself: suites are collected here anyway."""
         return tuple(sorted(self._of_suites)) if self.wanted else self.workers
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The files of the checkout."""
+        return Sources.of(self.harness)
 
     @property
     def answers(self) -> dict[str, Answer]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from exacthead.lint.declared import reachable
 from exacthead.preflight.problem import Problem
-from exacthead.preflight.scripts import read_scripts
-from exacthead.suites import in_suite, repository_files
+from exacthead.suites import in_suite
 from exacthead.workers.lock import CLUSTER_GROUP
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def _check_environment(case: Case, leg: LegCase) -> Iterator[Problem]:
 
 
 def _check_script(case: Case, script: str) -> Iterator[Problem]:
-    for path, text in read_scripts(case.harness.root, script).items():
+    for path in sorted(reachable(case.sources, [script])):
+        text = case.sources.content(path).decode(errors="replace")
         for number, line in enumerate(text.splitlines(), start=1):
             if _UV_RUN.search(line.partition("#")[0]):
                 yield Problem(NAME, f"{path}:{number}", f"`{line.strip()}`", _TODO)
@@ -91,11 +92,10 @@ def _check_script(case: Case, script: str) -> Iterator[Problem]:
 
 def _check_sources(case: Case) -> Iterator[Problem]:
     """Python that gives it to Ray; tests may write what they like."""
-    harness = case.harness
-    for path in repository_files(harness):
-        if not path.endswith(".py") or in_suite(harness, path):
+    for path in case.sources.named(".py"):
+        if in_suite(case.harness, path):
             continue
-        text = (harness.root / path).read_text(encoding="utf-8", errors="replace")
+        text = case.sources.content(path).decode(errors="replace")
         if _GIVEN not in text:
             continue
         for number, line in enumerate(text.splitlines(), start=1):

@@ -20,17 +20,18 @@ NAME = "gates"
 def check(case: Case) -> Iterator[Problem]:
     """Gates that are not declared, wait for each other, run on request only, or fit nowhere."""
     declared = _declared(case.harness)
-    gates = {name: _gates(table, case.harness) for name, table in declared.items()}
+    legs = {f"{name}.{leg}": name for name, job in case.harness.jobs.items() for leg in job.legs}
     selected = [*(f"unit.{name}" for name in case.suites), *case.jobs]
     for name in selected:
         for gate in declared[name].needs:
-            if problem := _why_never(case, declared, name, gate):
+            if problem := _why_never(case, declared, legs, name, gate):
                 yield Problem(
                     NAME,
                     f"{name} behind the gate {gate}",
                     problem,
                     f"mend `needs` of {name} in harness.toml",
                 )
+    gates = {name: [legs.get(gate, gate) for gate in each.needs] for name, each in declared.items()}
     for circle in _circles(selected, gates):
         yield Problem(
             NAME,
@@ -40,17 +41,23 @@ def check(case: Case) -> Iterator[Problem]:
         )
 
 
-def _why_never(case: Case, declared: Mapping[str, Runnable], name: str, gate: str) -> str:
-    whole = _whole(gate, case.harness)
-    if whole not in declared or (whole != gate and not _has_leg(case.harness, whole, gate)):
-        known = [*declared, *_legs(case.harness)]
-        return f"harness.toml declares no such item; {nearest(gate, known)}"
+def _why_never(
+    case: Case,
+    declared: Mapping[str, Runnable],
+    legs: Mapping[str, str],
+    name: str,
+    gate: str,
+) -> str:
+    whole = legs.get(gate, gate)
+    if whole not in declared:
+        return f"harness.toml declares no such item; {nearest(gate, [*declared, *legs])}"
     table = declared[whole]
-    if table.on_request and not declared[name].on_request:
-        chosen = {*(f"unit.{each}" for each in case.suites), *case.jobs}
-        if whole not in chosen:
-            return "it runs on request only, and is not asked for"
-    if short := case.runner.short_of(table, f"{case.runner_name} has"):
+    chosen = {*(f"unit.{each}" for each in case.suites), *case.jobs}
+    if table.on_request and not declared[name].on_request and whole not in chosen:
+        return "it runs on request only, and is not asked for"
+    # A job that fits nowhere is refused when it is selected itself; a suite is skipped, and no gate
+    # that is skipped opens.
+    if whole in chosen and (short := case.runner.short_of(table, f"{case.runner_name} has")):
         return f"it cannot run: {'; '.join(short)}"
     return ""
 
@@ -58,26 +65,6 @@ def _why_never(case: Case, declared: Mapping[str, Runnable], name: str, gate: st
 def _declared(harness: Harness) -> dict[str, Runnable]:
     suites: dict[str, Runnable] = {f"unit.{name}": each for name, each in harness.suites.items()}
     return {**suites, **harness.jobs}
-
-
-def _legs(harness: Harness) -> list[str]:
-    return [f"{name}.{leg}" for name, job in harness.jobs.items() for leg in job.legs]
-
-
-def _whole(gate: str, harness: Harness) -> str:
-    """The job of a leg; anything else as it is."""
-    for name, job in harness.jobs.items():
-        if any(gate == f"{name}.{leg}" for leg in job.legs):
-            return name
-    return gate
-
-
-def _has_leg(harness: Harness, job: str, gate: str) -> bool:
-    return gate.removeprefix(f"{job}.") in harness.jobs[job].legs
-
-
-def _gates(table: Runnable, harness: Harness) -> list[str]:
-    return [_whole(gate, harness) for gate in table.needs]
 
 
 def _circles(selected: list[str], gates: Mapping[str, list[str]]) -> Iterator[list[str]]:

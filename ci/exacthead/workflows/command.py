@@ -32,8 +32,8 @@ def workflows(harness: Harness, arguments: Namespace, console: Console) -> int:
         return 0
     if arguments.check:
         problems = stale(harness)
-        for problem in problems:
-            console.out(problem)
+        for path, found in problems.items():
+            console.out(f"{path}: {found}; run nox -s workflows and commit it")
         return int(bool(problems))
     for path, text in generate(harness).items():
         (harness.root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -127,17 +127,17 @@ def choices(names: Iterable[str]) -> list[str]:
     return [ALL, *(name for name in names if "${{" not in name)]
 
 
-def stale(harness: Harness) -> list[str]:
-    """What is checked in and not what harness.toml asks for, a sentence each."""
+def stale(harness: Harness) -> dict[str, str]:
+    """The files that are not what harness.toml asks for, by path, and how so."""
     if not harness.ci.services:
-        return []
-    problems = []
+        return {}
+    problems = {}
     for path, text in generate(harness).items():
         there = harness.root / path
         if not there.is_file():
-            problems.append(f"{path}: missing; run nox -s workflows and commit it")
+            problems[path] = "missing"
         elif there.read_text(encoding="utf-8", errors="replace") != text:
-            problems.append(f"{path}: stale or edited; run nox -s workflows and commit it")
+            problems[path] = "stale, or edited by hand"
     return problems
 
 
