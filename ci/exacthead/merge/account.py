@@ -111,8 +111,8 @@ def _result(item: Item, tried: tuple[Attempt, ...], closed: str, lost: list[str]
 
 def _last(tried: tuple[Attempt, ...]) -> Attempt | None:
     """The last attempt that ran; where none did, the last one."""
-    ran = [each for each in tried if each.result.verdict.kind not in _NEVER_RAN]
-    return (ran or list(tried) or [None])[-1]
+    ran = tuple(each for each in tried if each.result.verdict.kind not in _NEVER_RAN)
+    return (ran or tried)[-1] if tried else None
 
 
 def _words(verdict: Verdict) -> str:
