@@ -239,13 +239,15 @@ class Ci(Table):
     """What .ci/run calls after the README's two commands, and what CI services are told.
 
     ``services`` have their files generated. ``packages`` are Debian's, which a service's machine
-    needs; ``image`` is the container image in which GitLab runs.
+    needs; ``image`` is the container image in which GitLab runs; ``runner`` is what is planned for
+    when nobody asks for another, by default the machine that plans.
     """
 
     sessions: tuple[str, ...] = ()
     services: tuple[Literal["github", "gitlab"], ...] = ()
     packages: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")], ...] = ()
     image: str = ""
+    runner: str = ""
 
 
 class Trust(Table):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What building the workers may take on a machine that has none, in minutes.
 _BUILD_MINUTES = 45
+# And what packing and keeping a run folder may.
+_KEEP_MINUTES = 10
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -57,7 +59,8 @@ class Entry:
     Attributes:
         id: the item's.
         command: what a person would type, as one command of a shell.
-        minutes: after which the service ends it; the harness ends it before that.
+        minutes: after which the service ends its job.
+        step_minutes: after which it ends the command; the harness ends the item before that.
         runner: the kind of its machine.
         labels: how the service finds such a machine.
         artifact: what its run folder is called there.
@@ -66,6 +69,7 @@ class Entry:
     id: str
     command: str
     minutes: int
+    step_minutes: int
     runner: str
     labels: tuple[str, ...]
     artifact: str
@@ -111,10 +115,12 @@ def entry(harness: Harness, plan: Plan, item: Item) -> Entry:
         HarnessError: no declared runner has what it asks for.
     """
     kind, runner = _runner(harness, plan, item)
+    minutes = math.ceil(item.timeout_s / 60) + _BUILD_MINUTES
     return Entry(
         id=item.id,
         command=shlex.join(command(harness, plan, item)),
-        minutes=math.ceil(item.timeout_s / 60) + _BUILD_MINUTES,
+        minutes=minutes + _KEEP_MINUTES,
+        step_minutes=minutes,
         runner=kind,
         labels=runner.labels,
         artifact=folder_name(item.id),

@@ -203,7 +203,11 @@ def test_jobs_wait_for_their_gates_alone_and_the_merge_for_all(tmp_path: Path) -
         leg: [],
     }
     assert set(jobs["merge"]["needs"]) == {"trust", "plan", *ids}
-    assert jobs["merge"]["if"] == "${{ always() && needs.plan.result == 'success' }}"
+    # Where it is required, a job that is skipped counts as passed.
+    assert jobs["merge"]["if"] == "${{ !cancelled() }}"
+    first = jobs["merge"]["steps"][0]
+    assert first["if"] == "${{ needs.plan.result != 'success' }}"
+    assert subprocess.run(["bash", "-c", first["run"]], check=False).returncode == 1
     condition = jobs["suite-b"]["if"]
     assert "(needs.plan.outputs.suite-a == '' || needs.suite-a.result == 'success')" in condition
     assert "suite-a" not in jobs["suite-c"]["if"]

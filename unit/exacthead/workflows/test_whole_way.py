@@ -178,16 +178,32 @@ def test_what_the_service_runs_is_what_was_planned_and_what_it_loses_is_red(
     code, said = service.merge(service.machine("merge"), artifacts, plan)
     assert code == 1, said
     assert "4 items: 3 passed, 1 failed" in said
-    # One machine is lost, another one's item was run again there.
-    (red,) = (each for one in entries.values() for each in one if each["id"] == "broken.one")
-    artifacts[f"run-{red['artifact']}-2"] = service.run(red, 2)[1]
+    # A dispatch of what was not green: planned alone, merged onto the first run. Of two uploads of
+    # that the later counts; and its machine is lost.
+    again = service.machine("plan-again")
+    for number in (2, 10):
+        earlier = again / ".cache" / "earlier" / f"merged-{number}"
+        earlier.mkdir(parents=True)
+        shutil.copy(service.folder / "merge" / "run.tar", earlier / "run.tar")
+    (again / ".cache" / "earlier" / "merged-2" / "run.tar").write_bytes(b"not even a tar")
+    entries = service.plan(again, ONLY_FAILED_OF="4711", RUNNER="small")
+    ((red,),) = entries.values()
+    assert red["id"] == "broken.one"
+    merge = service.machine("merge-again")
+    shutil.copytree(again / ".cache" / "earlier", merge / ".cache" / "earlier")
+    later = {"run-broken.one-1": service.run(red, 2)[1]}
+    code, said = service.merge(merge, later, again / ".cache" / "plan.json")
+    assert code == 1, said
+    assert "4 items: 3 passed, 1 failed" in said
+    attempts = said.partition("## Attempts")[2].partition("##")[0]
+    assert attempts.count("failed(") + attempts.count("failed\\(") == 2
+
+    # A machine that is lost is red by name.
     del artifacts["run-count.plain-1"]
-    code, said = service.merge(service.machine("merge-2"), artifacts, plan)
+    code, said = service.merge(service.machine("merge-lost"), artifacts, plan)
     assert code == 1, said
     assert "4 items: 2 passed, 1 failed, 1 not\\_run" in said
     assert "lost: no run folder has it" in said
-    attempts = said.partition("## Attempts")[2].partition("##")[0]
-    assert attempts.count("failed(") == 2
 
 
 def gitlab_runs(root: Path, lines: list[str], **variables: str) -> None:
