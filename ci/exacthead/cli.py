@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
+from exacthead.pace import add_pace
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal, may_be_lost
 from exacthead.trust import check_trust
@@ -122,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     job = command("functional", _jobs, "Run the legs of a functional job.")
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
-    _in_images(_placed(job))
+    _in_images(_placed(add_pace(job)))
 
     unit = command("unit", _suites, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
@@ -140,23 +141,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
-    _in_images(_placed(unit))
+    _in_images(_placed(add_pace(unit)))
 
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
-    _placed(impact)
+    _placed(add_pace(impact))
     impact.set_defaults(where="here", image="", reuse="", dirty=False, base_image="")
 
     record = command("record", _suites, "Take the times of a run into the durations.")
     record.add_argument("run_folder", metavar="RUN")
     record.add_argument("--whole", action="store_true", help="forget tests that are gone")
 
-    again = command("reproduce", _jobs, "Run one item of an earlier run again.")
-    again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
-    again.add_argument(
-        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
-    )
-    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
+    _add_again(command("reproduce", _jobs, "Run one item of an earlier run again, or its rest."))
 
     workers = command("workers", _upkeep, "Build workers, or look at them.")
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
@@ -182,6 +178,16 @@ def _parser() -> argparse.ArgumentParser:
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
     return parser
+
+
+def _add_again(again: argparse.ArgumentParser) -> None:
+    again.add_argument("item", metavar="RUN/ITEM", nargs="?", help="a run and an item's id")
+    again.add_argument("--resume", metavar="RUN", help="what has no verdict there, same plan")
+    again.add_argument(
+        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
+    )
+    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
+    add_pace(again)
 
 
 def _add_images(images: argparse.ArgumentParser) -> None:

@@ -14,7 +14,9 @@ from exacthead.errors import HarnessError
 from exacthead.head import read_head
 from exacthead.images.where import in_images, placed, used, wanted
 from exacthead.judgement import judgement
+from exacthead.pace import pace
 from exacthead.plan import leg_items, make_plan, worker_names
+from exacthead.resume import unfinished
 from exacthead.session import Session
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run one item of an earlier run again: same head, keys, order, seed and environment."""
     from exacthead.reproduce import reproduce_item
 
+    if (arguments.item is None) == (arguments.resume is None):
+        raise HarnessError("reproduce", "not one of RUN/ITEM and --resume RUN", "give one of them")
+    if arguments.resume is None and (arguments.jobs != 1 or arguments.fail_fast):
+        todo = "give --jobs and --fail-fast with --resume RUN"
+        raise HarnessError("reproduce RUN/ITEM", "options for several items, and it is one", todo)
+    if arguments.resume is not None:
+        return _resume(harness, arguments, console)
     return reproduce_item(
         harness,
         Path(arguments.item),
@@ -47,6 +56,39 @@ def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
         until_fail=arguments.until_fail,
         bisect=arguments.bisect_order,
     )
+
+
+def _resume(harness: Harness, arguments: Namespace, console: Console) -> int:
+    """Run what has no verdict in a run; same plan, same folder."""
+    if arguments.until_fail != 1 or arguments.bisect_order:
+        todo = "give --until-fail and --bisect-order with RUN/ITEM"
+        raise HarnessError("reproduce --resume", "it runs the rest of a run, once", todo)
+    found = unfinished(harness.root, Path(arguments.resume))
+    plan, store = found.plan, open_store(harness.root)
+    names = sorted(plan.keys)
+    check_machine(harness, names, plan.flavour, store)
+    specs = resolve_all(harness, names, plan.flavour)
+    found.check_specs(specs)
+    runs = found.folder.path.parent
+    known = judgement(harness.root, runs, plan.runner, plan.head, found.base)
+    runner = harness.runners.get(plan.runner) or machine.this_runner()
+    session = Session(
+        harness,
+        plan,
+        specs,
+        store,
+        console,
+        runs,
+        known,
+        base=found.base,
+        gate=found.gate,
+        pace=pace(arguments, runner, plan.items),
+        kept=found.kept,
+        changed=found.changed,
+    )
+    console.out(f"exacthead: {len(found.kept)} of {len(plan.items)} items have their verdict")
+    found.make_room()
+    return session.run_in(found.folder)
 
 
 def chosen_runner(harness: Harness, name: str | None) -> tuple[str, Runner]:
@@ -92,7 +134,16 @@ def _run(
             invocation=invocation(),
             images=images.images if images else None,
         )
-        session = Session(harness, plan, specs, store, console, runs, known)
+        session = Session(
+            harness,
+            plan,
+            specs,
+            store,
+            console,
+            runs,
+            known,
+            pace=pace(arguments, runner[1], items, inside=bool(asked)),
+        )
         return in_images(session, images).run()
 
 

@@ -14,6 +14,7 @@ from exacthead.head import read_head
 from exacthead.images.where import in_images, placed, used, wanted
 from exacthead.judgement import judgement
 from exacthead.measured import keep_maps
+from exacthead.pace import pace
 from exacthead.plan import make_plan
 from exacthead.session import Session
 from exacthead.shards.record import record_run
@@ -111,6 +112,7 @@ def _suites(
             held=made.workers,
             logs=made.logs,
             base=base,
+            pace=pace(arguments, runner, made.items, inside=bool(asked)),
         )
         yield in_images(session, images)
 
