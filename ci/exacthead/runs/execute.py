@@ -72,6 +72,8 @@ class Execution:
     # What judges results need not be safe to use by several threads.
     _concluding: Lock = field(default_factory=Lock, init=False)
     _results: dict[str, ItemResult] = field(default_factory=dict, init=False)
+    # The first of this execution; what was settled before or stands from before ends nothing.
+    _red: ItemResult | None = field(default=None, init=False)
 
     def run(self, requests: Sequence[ItemRequest]) -> tuple[State, list[ItemResult]]:
         """Run all items and keep their results and the run's state; one red item stops no other.
@@ -103,6 +105,8 @@ class Execution:
                         packing.give_back(running.pop(future))
                         result = future.result()
                         self._results[result.item_id] = result
+                        if result.required and not result.verdict.green:
+                            self._red = self._red or result
                     if done:
                         self.folder.write_state(State.RUNNING, _kinds(self._results))
             except BaseException:
@@ -144,9 +148,8 @@ class Execution:
         """Why nothing begins any more; empty while items do."""
         if self._stopped():
             return f"interrupted by {self.interrupts.name or 'an error of the harness'}"
-        red = (each for each in self._results.values() if each.required and not each.verdict.green)
-        first = next(red, None) if self.fail_fast else None
-        return f"--fail-fast: {first.item_id} is {first.verdict.kind}" if first else ""
+        red = self._red if self.fail_fast else None
+        return f"--fail-fast: {red.item_id} is {red.verdict.kind}" if red else ""
 
     def _one(self, request: ItemRequest, reason: str = "") -> ItemResult:
         outcome = self._outcome(request, reason)

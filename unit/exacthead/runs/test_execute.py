@@ -210,6 +210,17 @@ def test_what_runs_when_another_turns_red_goes_on_to_its_end(
     assert kinds == [Kind.PASSED, Kind.FAILED, Kind.NOT_RUN]
 
 
+def test_a_red_result_from_before_does_not_end_what_goes_on(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
+    kept = result(Kind.FAILED)
+
+    state, results = run(run_folder, [shell("true", "y")], kept=(kept,), fail_fast=True)
+
+    assert state is State.FAILED
+    assert [each.verdict.kind for each in results] == [Kind.FAILED, Kind.PASSED]
+
+
 def test_results_that_stand_count_and_open_gates(
     run_folder: RunFolder, shell: Callable[..., ItemRequest]
 ) -> None:
