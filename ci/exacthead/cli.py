@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
             if arguments.command != "trust":  # which tells it where that code is not yet there
                 check_trust(Path.cwd())
             run = getattr(arguments.module(), arguments.command)
-            code: int = run(load(Path.cwd()), arguments, console)
+            code: int = run(arguments.begin(Path.cwd()), arguments, console)
     except HarnessError as error:
         return _end(str(error), REFUSED)
     except KeyboardInterrupt:
@@ -65,6 +65,12 @@ def _suites() -> ModuleType:
     from exacthead import suite_commands
 
     return suite_commands
+
+
+def _init() -> ModuleType:
+    from exacthead.init import command
+
+    return command
 
 
 def _upkeep() -> ModuleType:
@@ -117,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, module: Callable[[], ModuleType], words: str) -> argparse.ArgumentParser:
         added = subparsers.add_parser(name, help=words, description=words, allow_abbrev=False)
-        added.set_defaults(module=module)
+        added.set_defaults(module=module, begin=load)
         return added
 
     job = command("functional", _jobs, "Run the legs of a functional job.")
@@ -174,6 +180,10 @@ def _parser() -> argparse.ArgumentParser:
     lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
 
     command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
+
+    init = command("init", _init, "Write what a repository needs to be tested: ci/harness.toml.")
+    init.add_argument("--provided", metavar="PYTHON", help="of an environment that is there")
+    init.set_defaults(begin=Path)  # there is nothing to load yet
 
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")

@@ -43,6 +43,7 @@ PAGES = {
     "images": ("images",),
     "lock": ("workers", "harness"),
     "lint": ("lint",),
+    "init": ("foreign",),
 }
 # Where each table is described: from its heading to the next.
 SECTIONS = {
