@@ -123,10 +123,12 @@ class Execution:
         self, pool: ThreadPoolExecutor, packing: Packing, waiting: list[ItemRequest]
     ) -> dict[Future[ItemResult], str]:
         """Start what can start now, settle what never will; both are taken from ``waiting``."""
-        begun = {}
+        begun: dict[Future[ItemResult], str] = {}
+        verdicts = {name: result.verdict for name, result in self._results.items()}
         for request in tuple(waiting):
             name, reason = request.item_id, self._halted()
-            verdicts = {each: result.verdict for each, result in self._results.items()}
+            if packing.full and not reason:
+                break  # whatever is further behind has its turn when a place is free
             if not reason and not request.settled:
                 if self.gates.waiting(name, verdicts):
                     continue
@@ -134,6 +136,7 @@ class Execution:
             if reason or request.settled:
                 waiting.remove(request)
                 self._results[name] = self._one(request, reason)
+                verdicts[name] = self._results[name].verdict
                 continue
             given = packing.take(name, request.asked)
             if given is not None:

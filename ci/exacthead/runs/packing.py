@@ -63,6 +63,11 @@ class Packing:
     capacity: Capacity
     _taken: dict[str, tuple[Asked, tuple[str, ...]]] = field(default_factory=dict, init=False)
 
+    @property
+    def full(self) -> bool:
+        """Whether as many items run as may, whatever they ask for."""
+        return len(self._taken) >= self.capacity.jobs
+
     def take(self, item_id: str, asked: Asked) -> tuple[str, ...] | None:
         """Take what an item asks for; its accelerators, or None when it has to wait.
 
@@ -71,7 +76,7 @@ class Packing:
         used = [each for each, _ in self._taken.values()]
         free = [name for name in self.capacity.devices if name not in self._devices()]
         fits = (
-            len(used) < self.capacity.jobs
+            not self.full
             and sum(each.cpus for each in used) + asked.cpus <= self.capacity.cpus
             and sum(each.memory_gb for each in used) + asked.memory_gb
             <= self.capacity.memory_gb + _ROUNDING_GB
