@@ -13,7 +13,6 @@ from pydantic import Field, ValidationError
 
 from exacthead.errors import HarnessError, nearest
 from exacthead.images.tables import Base, Image
-from exacthead.runs.gates import circle
 from exacthead.tables import (
     OWN_ROLE,
     Ci,
@@ -23,6 +22,7 @@ from exacthead.tables import (
     Leg,
     Lint,
     Project,
+    Recipes,
     Runner,
     Suite,
     Table,
@@ -39,6 +39,7 @@ class Harness(Table):
     project: Project
     ci: Ci = Ci()
     lint: Lint = Lint()
+    recipes: Recipes | None = None
     trust: Trust = Trust()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     workers: dict[str, Worker]
@@ -134,6 +135,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("project",): Project,
         ("ci",): Ci,
         ("lint",): Lint,
+        ("recipes",): Recipes,
         ("trust",): Trust,
         ("coverage",): Coverage,
         ("workers",): Worker,
@@ -160,6 +162,7 @@ def _check_references(harness: Harness, path: Path) -> None:
             if group not in harness.groups
         ]
     used = [("lint.worker", harness.lint.worker)] if harness.lint.worker else []
+    used += [("recipes.worker", harness.recipes.worker)] if harness.recipes else []
     for name, suite in harness.suites.items():
         used += [(f"suites.{name}.worker", suite.worker)]
         used += [(f"suites.{name}.roles.{role}", worker) for role, worker in suite.roles.items()]
@@ -177,7 +180,6 @@ def _check_references(harness: Harness, path: Path) -> None:
             problems.append(
                 f"images.{name}.base: no base {image.base!r}; {nearest(image.base, harness.bases)}"
             )
-    problems += _gate_problems(harness)
     problems += [
         f"{where}: no worker {worker!r}; {nearest(worker, harness.workers)}"
         for where, worker in used
@@ -186,20 +188,3 @@ def _check_references(harness: Harness, path: Path) -> None:
     if problems:
         joined = "\n    ".join(problems)
         raise HarnessError(f"a valid {path}", f"\n    {joined}", "mend these references")
-
-
-def _gate_problems(harness: Harness) -> list[str]:
-    """What is wrong with the gates: names that are none, and circles."""
-    legs = {f"{name}.{leg}": name for name, job in harness.jobs.items() for leg in job.legs}
-    whole = {f"unit.{name}": suite.needs for name, suite in harness.suites.items()}
-    whole |= {name: job.needs for name, job in harness.jobs.items()}
-    problems = [
-        f"{where}.needs: no {need!r}; {nearest(need, {*whole, *legs})}"
-        for where, needs in whole.items()
-        for need in needs
-        if need not in whole and need not in legs
-    ]
-    found = circle({name: [legs.get(need, need) for need in whole[name]] for name in whole})
-    if found:
-        problems.append(f"needs: a circle, in which nothing could begin: {' -> '.join(found)}")
-    return problems

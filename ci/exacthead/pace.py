@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
@@ -37,6 +37,22 @@ class Pace:
         """Whether several items may run at a time."""
         return self.jobs != 1
 
+    def on(self, runner: Runner, items: Iterable[Item], *, inside: bool = False) -> Pace:
+        """The same on a runner.
+
+        Args:
+            runner: whose resources items share.
+            items: that will run.
+            inside: whether they run in containers.
+
+        Raises:
+            HarnessError: accelerators of one machine would be shared out among containers.
+        """
+        if self.at_once and inside and any(item.accelerators for item in items):
+            todo = "leave out --jobs: a container is given a number of them, not which"
+            raise HarnessError("--jobs with items in images", "some ask for accelerators", todo)
+        return replace(self, runner=runner)
+
     def capacity(self, items: int) -> Capacity:
         """What there is for so many items.
 
@@ -50,25 +66,9 @@ class Pace:
         return Capacity.of(self.runner, max(1, min(self.jobs or items, items)))
 
 
-def pace(
-    arguments: argparse.Namespace, runner: Runner, items: Iterable[Item], *, inside: bool = False
-) -> Pace:
-    """What a command's options ask for.
-
-    Args:
-        arguments: of the command.
-        runner: whose resources items share.
-        items: that will run.
-        inside: whether they run in containers.
-
-    Raises:
-        HarnessError: accelerators of one machine would be shared out among containers.
-    """
-    asked = Pace(arguments.jobs, arguments.fail_fast, runner)
-    if asked.at_once and inside and any(item.accelerators for item in items):
-        todo = "leave out --jobs: a container is given a number of them, not which"
-        raise HarnessError("--jobs with items in images", "some ask for accelerators", todo)
-    return asked
+def read_pace(arguments: argparse.Namespace) -> Pace:
+    """What a command's options ask for."""
+    return Pace(arguments.jobs, arguments.fail_fast)
 
 
 def add_pace(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

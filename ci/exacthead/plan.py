@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
 from exacthead.runs.files import read_json
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from exacthead.config import Harness
+    from exacthead.tables import Job
     from exacthead.workers.spec import Spec
 
 # Order of iteration and hash seeds are part of a plan, so that a replay meets the same ones.
@@ -133,7 +133,11 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan.json; a digest that does not match its content is an error."""
+    """Read a plan: plan.json of a run, or what the session `plan` wrote.
+
+    Raises:
+        HarnessError: there is none, preflight refused it, or its digest does not match its content.
+    """
     todo = "name a folder that a run of this harness has written"
     plan, digest = read_json(path, _plan, todo, "the plan")
     if plan.digest != digest:
@@ -147,6 +151,10 @@ def read_plan(path: Path) -> Plan:
 
 def _plan(data: dict[str, Any]) -> tuple[Plan, str]:
     """A plan, and the digest that it had when it was written."""
+    if "plan" in data:
+        if data["plan"] is None:
+            raise ValueError(f"preflight refused it: {len(data['problems'])} problems")
+        data = data["plan"]
     digest = str(data.pop("digest"))
     items = tuple(_read_item(item) for item in data.pop("items"))
     head, notes = Head(**data["head"]), tuple(data["notes"])
@@ -170,29 +178,25 @@ def _read_item(data: dict[str, Any]) -> Item:
 def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tuple[Item, ...]:
     """The legs of a job (all, or the named ones) in the order that harness.toml gives.
 
+    That its files are there is preflight's to say.
+
     Raises:
-        HarnessError: an unknown job or leg, no script, or a contract that is missing or not valid.
+        HarnessError: an unknown job or leg.
     """
     job = harness.job(job_name)
-    chosen = tuple(dict.fromkeys(legs)) or tuple(job.legs)
-    for leg in chosen:
+    named = tuple(dict.fromkeys(legs))
+    for leg in named:
         if leg not in job.legs:
             raise HarnessError(
                 f"leg {leg!r} of job {job_name!r}", "no such leg", nearest(leg, job.legs)
             )
-    if not (harness.root / job.script).is_file():
-        raise HarnessError(
-            f"job {job_name!r}", f"no file {job.script}", "restore it or mend the job"
-        )
-    for contract in {job.contract_of(leg) for leg in chosen}:
-        load_contract(harness.root / contract)  # a broken one must not be found after the run
     return tuple(
         Item(
             id=f"{job_name}.{leg}",
             kind="leg",
             command=("bash", job.script, leg),
             workers=job.legs[leg].workers,
-            environment=job.legs[leg].environment,
+            environment={**_recipe(job, leg), **job.legs[leg].environment},
             timeout_s=job.timeout_s,
             contract=job.contract_of(leg),
             network=job.network,
@@ -202,8 +206,16 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             needs=job.needs,
             required=job.required,
         )
-        for leg in chosen
+        for leg in named or job.legs
     )
+
+
+def _recipe(job: Job, leg: str) -> dict[str, str]:
+    """What tells a leg's script its recipe; one override a line."""
+    if not job.recipe:
+        return {}
+    overrides = "\n".join(job.overrides_of(leg))
+    return {"EXACTHEAD_RECIPE": job.recipe, "EXACTHEAD_OVERRIDES": overrides}
 
 
 def worker_names(items: Iterable[Item]) -> list[str]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from exacthead.junit import Totals
     from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
+    from exacthead.runs.folder import ItemFolder
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
     from exacthead.workers.spec import Spec
@@ -152,7 +153,7 @@ class Session:
             if changed := (*self.changed, *self._changed(folder)):
                 unlike = tuple(dict.fromkeys(changed))
                 folder.write_provenance(provenance.model_copy(update={"changed": unlike}))
-            return self._report(folder, state, results)
+            return self.report(folder, state, results)
 
     def _changed(self, folder: RunFolder) -> tuple[str, ...]:
         """How the checkout is not what it was when the plan was made; then no head tells what ran.
@@ -179,7 +180,7 @@ class Session:
             request.folder.write_result(result)
             results.append(result)
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        return self._report(folder, state, results)
+        return self.report(folder, state, results)
 
     def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
         pythons = {name: worker.python for name, worker in workers.items()}
@@ -203,7 +204,7 @@ class Session:
         return result.model_copy(
             update={
                 "required": item.required,
-                "reproduction": self._reproduction(request),
+                "reproduction": self.reproduction(request.folder, request.item_id),
                 "workers": tuple(sorted(set(item.workers.values()))),
                 "notes": (*self.remarks, *item.notes, *result.notes),
             }
@@ -214,13 +215,29 @@ class Session:
         keys = {f"worker:{role}": self.plan.keys[name] for role, name in item.workers.items()}
         return {"head": str(self.plan.head), "seed": str(item.seed), **keys}
 
-    def _reproduction(self, request: ItemRequest) -> str:
-        """One line for a shell in the checkout that holds the runs."""
-        run = request.folder.path.parent.parent
-        return reproduce_line(self.runs.parent, run, item=request.item_id)
+    def reproduction(self, folder: ItemFolder, item_id: str) -> str:
+        """What runs an item again: one line for a shell in the checkout that holds the runs."""
+        run = folder.path.parent.parent
+        return reproduce_line(self.runs.parent, run, item=item_id)
 
-    def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
-        """The same text for the folder, the terminal and the CI system; the closing line last."""
+    def report(
+        self,
+        folder: RunFolder,
+        state: State,
+        results: Sequence[ItemResult],
+        more: Sequence[str] = (),
+    ) -> int:
+        """The same text for the folder, the terminal and the CI system; the closing line last.
+
+        Args:
+            folder: the run's; all its items are there.
+            state: what became of it so far; without its JUnit or its coverage it is no pass.
+            results: of its items.
+            more: lines of Markdown that its report begins its sections with.
+
+        Returns:
+            The exit code.
+        """
         place = {item.id: number for number, item in enumerate(self.plan.items)}
         results = sorted(results, key=lambda each: place[each.item_id])
         measured = self._measure(folder)
@@ -232,6 +249,7 @@ class Session:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
         sections = (
+            *more,
             *_lost(totals),
             *left_lines(self.plan, results, folder, self.runs.parent),
             *self.judgement.lines(*self._planned()),

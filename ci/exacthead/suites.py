@@ -1,4 +1,4 @@
-"""Suites: which are run, whether every test file is in one, and what of them this machine can't."""
+"""Suites: their workers and files, and what of them this machine cannot run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.changes import own_folders, toplevel
-from exacthead.errors import HarnessError
 from exacthead.git import git
 from exacthead.images.start import no_engine
 
@@ -21,51 +20,13 @@ if TYPE_CHECKING:
     from exacthead.tables import Runner, Suite
 
 _IMPORT_S = 300.0
-_SHOWN = 20
 _FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-
-
-def choose(harness: Harness, names: Iterable[str] = ()) -> tuple[str, ...]:
-    """The named suites once each, by default all that need no request.
-
-    Raises:
-        HarnessError: an unknown suite, or a listed path that is gone.
-    """
-    usual = (name for name, suite in harness.suites.items() if not suite.on_request)
-    chosen = tuple(dict.fromkeys(names)) or tuple(usual)
-    for name in chosen:
-        suite = harness.suite(name)
-        gone = [path for path in suite.paths if not (harness.root / path).exists()]
-        if gone:
-            raise HarnessError(
-                f"suite {name!r}", f"no such path: {', '.join(gone)}", "mend its paths"
-            )
-    return chosen
 
 
 def suite_workers(harness: Harness, names: Iterable[str]) -> list[str]:
     """The names of the workers that suites use, sorted."""
     suites = [harness.suite(name) for name in names]
     return sorted({each for suite in suites for each in (suite.worker, *suite.roles.values())})
-
-
-def check_orphans(harness: Harness) -> None:
-    """Refuse a checkout in which a test file belongs to no suite.
-
-    Files are those that git tracks or would track, without those of workers and runs, which need
-    not be ignored.
-
-    Raises:
-        HarnessError: naming the orphans.
-    """
-    found = orphans(harness, repository_files(harness))
-    if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise HarnessError(
-            "every test file in a suite",
-            f"in none: {', '.join(found[:_SHOWN])}{more}",
-            "add each to the paths of a suite in harness.toml, or its folder to project.not_tests",
-        )
 
 
 def test_files(harness: Harness, name: str) -> list[str]:
@@ -79,7 +40,10 @@ def test_files(harness: Harness, name: str) -> list[str]:
 
 
 def repository_files(harness: Harness) -> list[str]:
-    """What git tracks or would track, without the files of workers and runs."""
+    """What git tracks or would track, from the root; no files of workers and runs.
+
+    These need not be ignored.
+    """
     hidden = own_folders(harness.root, toplevel(harness.root))
     excluded = ("--exclude-standard", *(f"--exclude={pattern}" for pattern in hidden))
     listed = git(harness.root, "ls-files", "-z", "--cached", "--others", *excluded)
@@ -114,13 +78,13 @@ def _below(root: Path, path: str, folders: Sequence[str]) -> bool:
 
 
 def unmet(
-    suite: Suite, python: Path, runner: Runner, environment: Mapping[str, str]
+    suite: Suite, python: Path | None, runner: Runner, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
     """What the suite needs and this runner has not, a phrase each.
 
     Args:
         suite: with its requirements and resources.
-        python: the interpreter of its worker.
+        python: the interpreter of its worker; None before that is built, when no module is asked.
         runner: the machine's resources.
         environment: of the interpreter while it looks for a module.
     """
@@ -133,7 +97,7 @@ def unmet(
             missing.append(problem)
         elif kind == "program" and not shutil.which(rest):
             missing.append(f"no {rest} on PATH")
-        elif kind == "module" and not _importable(python, rest, environment):
+        elif kind == "module" and python and not _importable(python, rest, environment):
             missing.append(f"no module {rest} in worker {suite.worker}")
     return tuple(missing)
 

@@ -148,13 +148,19 @@ def test_a_repository_that_declares_no_suite_is_not_green(small_repository: Repo
     text = (small_repository.root / "ci/harness.toml").read_text(encoding="utf-8")
     small_repository.commit({"ci/harness.toml": re.sub(r"(?s)\[suites.*?\n\n", "", text)})
 
-    code, orphaned = small_repository.exacthead("unit")
-    small_repository.git("rm", "--quiet", "-r", "unit")
-    second, printed = small_repository.exacthead("unit")
+    code, printed = small_repository.exacthead("unit")
 
-    assert (code, second) == (2, 2)
-    assert "in none: unit/sums/test_sums.py" in orphaned
+    assert code == 2
     assert "nothing is selected" in printed
+
+
+def test_a_test_file_in_no_suite_is_refused(small_repository: Repository) -> None:
+    small_repository.write({"unit/lost/test_lost.py": ""})
+
+    code, printed = small_repository.exacthead("unit")
+
+    assert code == 2
+    assert "in none: unit/lost/test_lost.py" in printed
 
 
 def test_an_interrupted_leg_is_gone_and_the_folder_says_so(small_repository: Repository) -> None:

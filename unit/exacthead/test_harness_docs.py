@@ -44,6 +44,10 @@ PAGES = {
     "lock": ("workers", "harness"),
     "lint": ("lint",),
     "init": ("foreign",),
+    "plan": ("harness", "images"),
+    "run": ("harness", "images"),
+    "merge": ("workflows", "harness"),
+    "workflows": ("workflows",),
 }
 # Where each table is described: from its heading to the next.
 SECTIONS = {

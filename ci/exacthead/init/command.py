@@ -9,7 +9,7 @@ from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.init.project import read_project
 from exacthead.runs.files import write_text
-from exacthead.suites import check_orphans
+from exacthead.suites import orphans, repository_files
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -67,7 +67,10 @@ def init(root: Path, arguments: Namespace, console: Console) -> int:
     project = read_project(root)
     declaration.parent.mkdir(exist_ok=True)
     write_text(declaration, harness_text(project, arguments.provided))
-    check_orphans(load(root))
+    harness = load(root)
+    if lost := orphans(harness, repository_files(harness)):
+        todo = f"add them to the paths of a suite in {declaration}"
+        raise HarnessError("init", f"it wrote a suite without {', '.join(lost)}", todo)
     console.out("wrote ci/harness.toml")
     console.out(_write_noxfile(root / "noxfile.py"))
     if added := _ignore(root / ".gitignore"):

@@ -13,6 +13,7 @@ from exacthead.lint.finding import Finding
 from exacthead.triage.check import check as check_known
 from exacthead.triage.known import FILE as KNOWN
 from exacthead.workers.lock import check_locks
+from exacthead.workflows.generate import stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +52,12 @@ def check_known_failures(harness: Harness, today: date) -> list[Finding]:
         fix = "mend the fault, renew the entry or remove it"
         findings.append(Finding(path, line, "known failures", said, fix))
     return findings
+
+
+def check_workflows(harness: Harness) -> list[Finding]:
+    """Files of CI services that are not what harness.toml asks for."""
+    fix = "run nox -s workflows and commit it"
+    return [Finding(path, 0, "workflows", found, fix) for path, found in stale(harness).items()]
 
 
 def check_scripts(harness: Harness, sources: Sources) -> list[Finding]:

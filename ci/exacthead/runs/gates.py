@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from exacthead.errors import HarnessError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -76,7 +78,7 @@ def in_order(items: Sequence[AnyItem]) -> tuple[AnyItem, ...]:
     """The items with each behind what it needs, otherwise as they stand.
 
     Raises:
-        ValueError: they wait for each other in a circle.
+        HarnessError: they wait for each other in a circle.
     """
     before = Gates.of(items).before
     placed: dict[str, AnyItem] = {}
@@ -84,33 +86,9 @@ def in_order(items: Sequence[AnyItem]) -> tuple[AnyItem, ...]:
     while left:
         ready = next((it for it in left if all(g in placed for g in before.get(it.id, ()))), None)
         if ready is None:
-            raise ValueError(", ".join(item.id for item in left))
+            names = ", ".join(item.id for item in left)
+            todo = "take one of their `needs` out of harness.toml"
+            raise HarnessError("an order of the items", f"each waits for another: {names}", todo)
         placed[ready.id] = ready
         left.remove(ready)
     return tuple(placed.values())
-
-
-def circle(needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Names that need each other in a circle, in its order; none when there is no circle.
-
-    Args:
-        needs: name -> the names that it needs.
-    """
-    done: set[str] = set()
-    for start in needs:
-        path: list[str] = []
-        stack = [(start, iter(needs[start]))] if start not in done else []
-        path += [name for name, _ in stack]
-        while stack:
-            name, rest = stack[-1]
-            following = next(rest, None)
-            if following is None:
-                done.add(name)
-                stack.pop()
-                path.pop()
-            elif following in path:
-                return (*path[path.index(following) :], following)
-            elif following in needs and following not in done:
-                path.append(following)
-                stack.append((following, iter(needs[following])))
-    return ()

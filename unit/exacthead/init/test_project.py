@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exacthead.config import load
 from exacthead.init.command import harness_text
 from exacthead.init.project import Project, read_project
-from exacthead.suites import check_orphans
+from exacthead.suites import orphans, repository_files
 
 if TYPE_CHECKING:
     from unit.exacthead.conftest import Repository
@@ -25,7 +25,8 @@ def read(repository: Repository, pyproject: str, *tests: str, **files: str) -> P
     repository.write({"pyproject.toml": pyproject, **dict.fromkeys(tests, TEST), **files})
     project = read_project(repository.root)
     repository.write({"ci/harness.toml": harness_text(project)})
-    check_orphans(load(repository.root))
+    harness = load(repository.root)
+    assert orphans(harness, repository_files(harness)) == []
     return project
 
 
