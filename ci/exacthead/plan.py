@@ -51,7 +51,9 @@ class Item:
         required: whether the run is red when this item is not green.
         notes: what its report must say of how it was planned.
         network: whether it reaches one, where it is run in a container.
-        accelerators: how many it is given there.
+        cpus: how many processors it takes while it runs.
+        memory_gb: how much memory, in GB of 10^9 bytes.
+        accelerators: how many it takes, and is given in a container.
         needs: its gates: items, or suites and jobs as a whole, that must be green before it runs.
     """
 
@@ -68,6 +70,8 @@ class Item:
     required: bool = True
     notes: tuple[str, ...] = ()
     network: bool = False
+    cpus: int = 1
+    memory_gb: float = 1.0
     accelerators: int = 0
     needs: tuple[str, ...] = ()
 
@@ -196,6 +200,8 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             timeout_s=job.timeout_s,
             contract=job.contract_of(leg),
             network=job.network,
+            cpus=job.cpus,
+            memory_gb=job.memory_gb,
             accelerators=job.accelerators,
             needs=job.needs,
             required=job.required,

@@ -43,6 +43,11 @@ PAGES = {
     "images": ("images",),
     "lock": ("workers", "harness"),
     "lint": ("lint",),
+    "init": ("foreign",),
+    "plan": ("harness", "images"),
+    "run": ("harness", "images"),
+    "merge": ("workflows", "harness"),
+    "workflows": ("workflows",),
 }
 # Where each table is described: from its heading to the next.
 SECTIONS = {

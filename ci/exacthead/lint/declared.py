@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.contracts.load import load as load_contract
+from exacthead.contracts.possible import contradictions
 from exacthead.errors import HarnessError
 from exacthead.lint.finding import Finding
 from exacthead.triage.check import check as check_known
@@ -89,12 +90,22 @@ def check_scripts(harness: Harness, sources: Sources) -> list[Finding]:
 
 
 def check_contracts(harness: Harness, sources: Sources) -> list[Finding]:
-    """Contracts that cannot be read, and those that no leg has and no other one extends."""
+    """Contracts that cannot be read or met, and those that no leg has and no other one extends."""
     findings = []
     for name, job in harness.jobs.items():
         for path in sorted({job.contract, *(job.contract_of(leg) for leg in job.legs)}):
             try:
-                load_contract(harness.root / path)
+                found_in = contradictions(load_contract(harness.root / path))
+                findings += [
+                    Finding(
+                        path,
+                        _line_of(harness.root / path, f'"{each.second}"'),
+                        "contracts",
+                        str(each),
+                        "mend one of them",
+                    )
+                    for each in found_in
+                ]
             except HarnessError as error:
                 line = 0 if (harness.root / path).is_file() else _table(harness.root, "jobs", name)
                 where = DECLARATION if line else path
