@@ -53,6 +53,7 @@ class Item:
         network: whether it reaches one, where it is run in a container.
         accelerators: how many it is given there.
         needs: its gates: items, or suites and jobs as a whole, that must be green before it runs.
+        secrets: names of variables that its processes are given too; their values are nobody's.
     """
 
     id: str
@@ -70,6 +71,7 @@ class Item:
     network: bool = False
     accelerators: int = 0
     needs: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -157,6 +159,7 @@ def _read_item(data: dict[str, Any]) -> Item:
             "command": tuple(data["command"]),
             "notes": tuple(data["notes"]),
             "needs": tuple(data.get("needs", ())),
+            "secrets": tuple(data.get("secrets", ())),
             "shard": read_shard(data["shard"]),
             "settled": Verdict(Kind(settled["kind"]), settled["reason"]) if settled else None,
         }
@@ -190,6 +193,7 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             network=job.network,
             accelerators=job.accelerators,
             needs=job.needs,
+            secrets=job.secrets,
             required=job.required,
         )
         for leg in named or job.legs

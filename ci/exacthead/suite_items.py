@@ -299,5 +299,6 @@ def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> 
         network=suite.network,
         accelerators=suite.accelerators,
         needs=suite.needs,
+        secrets=suite.secrets,
         required=suite.required,
     )

@@ -20,6 +20,7 @@ from exacthead.tables import (
     Leg,
     Lint,
     Project,
+    Recipes,
     Runner,
     Suite,
     Table,
@@ -43,12 +44,15 @@ PAGES = {
     "images": ("images",),
     "lock": ("workers", "harness"),
     "lint": ("lint",),
+    "plan": ("plan", "images"),
+    "run": ("plan", "images"),
 }
 # Where each table is described: from its heading to the next.
 SECTIONS = {
     Project: "`[project]`",
     Ci: "`[ci]`",
     Lint: "`[lint]`",
+    Recipes: "`[recipes]`",
     Trust: "`[trust]`",
     Coverage: "`[coverage]`",
     Worker: "`[workers.NAME]`",
