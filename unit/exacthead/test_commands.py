@@ -287,9 +287,8 @@ def test_a_declared_secret_reaches_its_job_and_no_file(small_repository: Reposit
         }
     )
 
-    code, printed = small_repository.exacthead(
-        "functional", "count", A_TOKEN="hush-hush", B_TOKEN="b"
-    )
+    secrets = {"A_TOKEN": "hush-hush", "B_TOKEN": "of nobody here"}
+    code, printed = small_repository.exacthead("functional", "count", **secrets)
 
     assert code == 0, printed
     run = small_repository.run_folder()
