@@ -154,6 +154,12 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def workflows(session: nox.Session) -> None:
+    """Generate the files of CI services (-- --check: only say which are stale)."""
+    exacthead(session, "workflows")
+
+
+@nox.session
 def merge(session: nox.Session) -> None:
     """Merge run folders of one plan into one run: -- --plan plan.json FOLDER..."""
     exacthead(session, "merge")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
+from exacthead.pace import add_pace
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal, may_be_lost
 from exacthead.trust import check_trust
@@ -45,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
             if arguments.command != "trust":  # which tells it where that code is not yet there
                 check_trust(Path.cwd())
             run = getattr(arguments.module(), arguments.command)
-            code: int = run(load(Path.cwd()), arguments, console)
+            code: int = run(arguments.begin(Path.cwd()), arguments, console)
     except HarnessError as error:
         return _end(str(error), REFUSED)
     except KeyboardInterrupt:
@@ -71,6 +72,12 @@ def _suites() -> ModuleType:
     return suite_commands
 
 
+def _init() -> ModuleType:
+    from exacthead.init import command
+
+    return command
+
+
 def _plans() -> ModuleType:
     from exacthead import plan_command
 
@@ -91,6 +98,12 @@ def _images() -> ModuleType:
 
 def _merging() -> ModuleType:
     from exacthead.merge import command
+
+    return command
+
+
+def _workflows() -> ModuleType:
+    from exacthead.workflows import command
 
     return command
 
@@ -133,13 +146,13 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, module: Callable[[], ModuleType], words: str) -> argparse.ArgumentParser:
         added = subparsers.add_parser(name, help=words, description=words, allow_abbrev=False)
-        added.set_defaults(module=module)
+        added.set_defaults(module=module, begin=load)
         return added
 
     job = command("functional", _jobs, "Run the legs of a functional job.")
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
-    _in_images(_placed(job))
+    _in_images(_placed(add_pace(job)))
 
     unit = command("unit", _suites, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
@@ -157,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
-    _in_images(_placed(unit))
+    _in_images(_placed(add_pace(unit)))
 
     _add_plans(
         command("plan", _plans, "Show what would run, where, and why."),
@@ -166,19 +179,14 @@ def _parser() -> argparse.ArgumentParser:
 
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
-    _placed(impact)
+    _placed(add_pace(impact))
     impact.set_defaults(where="here", image="", reuse="", dirty=False, base_image="")
 
     record = command("record", _suites, "Take the times of a run into the durations.")
     record.add_argument("run_folder", metavar="RUN")
     record.add_argument("--whole", action="store_true", help="forget tests that are gone")
 
-    again = command("reproduce", _jobs, "Run one item of an earlier run again.")
-    again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
-    again.add_argument(
-        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
-    )
-    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
+    _add_again(command("reproduce", _jobs, "Run one item of an earlier run again, or its rest."))
 
     _add_workers(command("workers", _upkeep, "Build workers, or look at them."))
     _add_images(command("images", _images, "Build the head's images, or look at images."))
@@ -189,6 +197,10 @@ def _parser() -> argparse.ArgumentParser:
     lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
 
     _add_for_services(command)
+
+    init = command("init", _init, "Write what a repository needs to be tested: ci/harness.toml.")
+    init.add_argument("--provided", metavar="PYTHON", help="of an environment that is there")
+    init.set_defaults(begin=Path)  # there is nothing to load yet
 
     lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
     lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
@@ -225,6 +237,17 @@ def _add_plans(plan: argparse.ArgumentParser, run: argparse.ArgumentParser) -> N
             "--only-failed-of", metavar="RUN", default="", help="only what was not green then"
         )
         _in_images(_placed(added))
+    add_pace(run)
+
+
+def _add_again(again: argparse.ArgumentParser) -> None:
+    again.add_argument("item", metavar="RUN/ITEM", nargs="?", help="a run and an item's id")
+    again.add_argument("--resume", metavar="RUN", help="what has no verdict there, same plan")
+    again.add_argument(
+        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
+    )
+    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
+    add_pace(again)
 
 
 def _add_images(images: argparse.ArgumentParser) -> None:
@@ -258,10 +281,21 @@ def _add_for_services(command: Callable[..., argparse.ArgumentParser]) -> None:
     """What a CI service calls around the items, and a person after it."""
     merge = command("merge", _merging, "Merge run folders of one plan into one run.")
     merge.add_argument("--plan", metavar="FILE", required=True, help="what was expected")
+    merge.add_argument(
+        "--onto", metavar="RUN", default="", help="the run that this retries; its plan is expected"
+    )
     merge.add_argument("folders", metavar="FOLDER", nargs="+", help="run folders, or around them")
 
     retry = command("retry", _merging, "Run what was not green in a run again; merge both.")
     retry.add_argument("run_folder", metavar="RUN")
+
+    workflows = command("workflows", _workflows, "Generate the files of CI services.")
+    does = workflows.add_mutually_exclusive_group()
+    does.add_argument("--check", action="store_true", help="only say which are stale")
+    does.add_argument("--matrix", metavar="PLAN", help="tell GitHub the items of a plan")
+    does.add_argument(
+        "--child", nargs=2, metavar=("PLAN", "FILE"), help="write GitLab's pipeline of a plan"
+    )
 
     command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exacthead import machine
+from exacthead.equip import check_machine, open_store, resolve_all
+from exacthead.errors import HarnessError
 from exacthead.images.where import wanted
+from exacthead.judgement import judgement
 from exacthead.opening import Opening, invocation, opened
+from exacthead.pace import read_pace
+from exacthead.resume import unfinished
 from exacthead.selection import Asked
+from exacthead.session import Session
 from exacthead.suite_items import Wish
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ def functional(harness: Harness, arguments: Namespace, console: Console) -> int:
         flavour=arguments.flavour,
         runner_name=arguments.runner or "",
         wanted=wanted(arguments),
+        pace=read_pace(arguments),
     )
     with opened(opening) as session:
         return session.run()
@@ -37,6 +45,13 @@ def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run one item of an earlier run again: same head, keys, order, seed and environment."""
     from exacthead.reproduce import reproduce_item
 
+    if (arguments.item is None) == (arguments.resume is None):
+        raise HarnessError("reproduce", "not one of RUN/ITEM and --resume RUN", "give one of them")
+    if arguments.resume is None and (arguments.jobs != 1 or arguments.fail_fast):
+        todo = "give --jobs and --fail-fast with --resume RUN"
+        raise HarnessError("reproduce RUN/ITEM", "options for several items, and it is one", todo)
+    if arguments.resume is not None:
+        return _resume(harness, arguments, console)
     return reproduce_item(
         harness,
         Path(arguments.item),
@@ -45,3 +60,36 @@ def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
         until_fail=arguments.until_fail,
         bisect=arguments.bisect_order,
     )
+
+
+def _resume(harness: Harness, arguments: Namespace, console: Console) -> int:
+    """Run what has no verdict in a run; same plan, same folder."""
+    if arguments.until_fail != 1 or arguments.bisect_order:
+        todo = "give --until-fail and --bisect-order with RUN/ITEM"
+        raise HarnessError("reproduce --resume", "it runs the rest of a run, once", todo)
+    found = unfinished(harness.root, Path(arguments.resume))
+    plan, store = found.plan, open_store(harness.root)
+    names = sorted(plan.keys)
+    check_machine(harness, names, plan.flavour, store)
+    specs = resolve_all(harness, names, plan.flavour)
+    found.check_specs(specs)
+    runs = found.folder.path.parent
+    known = judgement(harness.root, runs, plan.runner, plan.head, found.base)
+    runner = harness.runners.get(plan.runner) or machine.this_runner()
+    session = Session(
+        harness,
+        plan,
+        specs,
+        store,
+        console,
+        runs,
+        known,
+        base=found.base,
+        gate=found.gate,
+        pace=read_pace(arguments).on(runner, plan.items),
+        kept=found.kept,
+        changed=found.changed,
+    )
+    console.out(f"exacthead: {len(found.kept)} of {len(plan.items)} items have their verdict")
+    found.make_room()
+    return session.run_in(found.folder)

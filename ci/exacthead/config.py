@@ -180,6 +180,9 @@ def _check_references(harness: Harness, path: Path) -> None:
             problems.append(
                 f"images.{name}.base: no base {image.base!r}; {nearest(image.base, harness.bases)}"
             )
+    if harness.ci.runner and harness.ci.runner not in harness.runners:
+        said = nearest(harness.ci.runner, harness.runners)
+        problems.append(f"ci.runner: no runner {harness.ci.runner!r}; {said}")
     problems += [
         f"{where}: no worker {worker!r}; {nearest(worker, harness.workers)}"
         for where, worker in used

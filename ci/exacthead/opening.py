@@ -14,6 +14,7 @@ from exacthead.head import read_head
 from exacthead.images.where import in_images, placed, used
 from exacthead.judgement import judgement
 from exacthead.machine import this_runner
+from exacthead.pace import Pace
 from exacthead.plan import leg_items, make_plan
 from exacthead.preflight.case import Case
 from exacthead.preflight.checks import preflight
@@ -52,6 +53,7 @@ class Opening:
         runner_name: a runner of harness.toml; empty for this machine.
         wanted: which images items run in; None outside of images.
         base: the revision that faults are compared with; empty for none.
+        pace: how many items run at once.
     """
 
     harness: Harness
@@ -62,6 +64,7 @@ class Opening:
     runner_name: str = ""
     wanted: Wanted | None = None
     base: str = ""
+    pace: Pace = field(default_factory=Pace)
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
@@ -194,6 +197,7 @@ def opened(opening: Opening) -> Iterator[Session]:
             held=suites.workers if suites else None,
             logs=suites.logs if suites else {},
             base=opening.base,
+            pace=opening.pace.on(runner, items, inside=images is not None),
         )
         yield in_images(session, images)
 

@@ -51,7 +51,9 @@ class Item:
         required: whether the run is red when this item is not green.
         notes: what its report must say of how it was planned.
         network: whether it reaches one, where it is run in a container.
-        accelerators: how many it is given there.
+        cpus: how many processors it takes while it runs.
+        memory_gb: how much memory, in GB of 10^9 bytes.
+        accelerators: how many it takes, and is given in a container.
         needs: its gates: items, or suites and jobs as a whole, that must be green before it runs.
         secrets: names of variables that its processes are given too; their values are nobody's.
     """
@@ -69,6 +71,8 @@ class Item:
     required: bool = True
     notes: tuple[str, ...] = ()
     network: bool = False
+    cpus: int = 1
+    memory_gb: float = 1.0
     accelerators: int = 0
     needs: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -131,7 +135,11 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan.json; a digest that does not match its content is an error."""
+    """Read a plan: plan.json of a run, or what the session `plan` wrote.
+
+    Raises:
+        HarnessError: there is none, preflight refused it, or its digest does not match its content.
+    """
     todo = "name a folder that a run of this harness has written"
     plan, digest = read_json(path, _plan, todo, "the plan")
     if plan.digest != digest:
@@ -145,6 +153,10 @@ def read_plan(path: Path) -> Plan:
 
 def _plan(data: dict[str, Any]) -> tuple[Plan, str]:
     """A plan, and the digest that it had when it was written."""
+    if "plan" in data:
+        if data["plan"] is None:
+            raise ValueError(f"preflight refused it: {len(data['problems'])} problems")
+        data = data["plan"]
     digest = str(data.pop("digest"))
     items = tuple(_read_item(item) for item in data.pop("items"))
     head, notes = Head(**data["head"]), tuple(data["notes"])
@@ -191,6 +203,8 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             timeout_s=job.timeout_s,
             contract=job.contract_of(leg),
             network=job.network,
+            cpus=job.cpus,
+            memory_gb=job.memory_gb,
             accelerators=job.accelerators,
             needs=job.needs,
             secrets=job.secrets,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from exacthead.images.where import GIVEN, image_for, wanted
 from exacthead.opening import Opening, invocation, opened
+from exacthead.pace import read_pace
 from exacthead.plan import make_plan
 from exacthead.runs.files import write_text
 from exacthead.selection import UNNAMED, Asked
@@ -60,7 +61,8 @@ def plan(harness: Harness, arguments: Namespace, console: Console) -> int:
 
 def run(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run what `plan` shows for the same options: suites and legs in one run."""
-    with opened(read_opening(harness, arguments, console)) as session:
+    asked = replace(read_opening(harness, arguments, console), pace=read_pace(arguments))
+    with opened(asked) as session:
         return session.run()
 
 
@@ -226,6 +228,8 @@ def _document(
         "left_out": dict(opening.selection.left_out),
         "notes": [*opening.selection.notes, *(made.notes if made else ())],
         "problems": [problem.as_data() for problem in problems],
+        # What read_plan takes: for the jobs of a CI service, and for the merge of their runs.
+        "plan": made.as_data() if made else None,
     }
 
 

@@ -11,6 +11,7 @@ from exacthead.head import read_head
 from exacthead.images.where import wanted
 from exacthead.measured import keep_maps
 from exacthead.opening import Opening, opened
+from exacthead.pace import read_pace
 from exacthead.selection import Asked
 from exacthead.shards.record import record_run
 from exacthead.suite_items import Wish, read_arguments, read_shard_option
@@ -67,6 +68,7 @@ def _opening(
         runner_name=arguments.runner or "",
         wanted=wanted(arguments),
         base=base,
+        pace=read_pace(arguments),
     )
 
 

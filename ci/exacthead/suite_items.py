@@ -297,6 +297,8 @@ def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> 
         environment=suite.environment,
         timeout_s=suite.timeout_s,
         network=suite.network,
+        cpus=suite.cpus,
+        memory_gb=suite.memory_gb,
         accelerators=suite.accelerators,
         needs=suite.needs,
         secrets=suite.secrets,

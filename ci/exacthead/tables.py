@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -106,12 +106,16 @@ class Runnable(Resources):
 
 
 class Runner(Table):
-    """A machine's resources; ``pids`` limits the processes and threads of one container."""
+    """A machine's resources; ``pids`` limits the processes and threads of one container.
+
+    ``labels`` are how GitHub finds such a machine.
+    """
 
     cpus: int = Field(ge=1)
     memory_gb: float = Field(gt=0)
     accelerators: int = Field(default=0, ge=0)
     pids: int = Field(default=8192, ge=1)
+    labels: tuple[str, ...] = Field(default=("ubuntu-24.04",), min_length=1)
 
     def short_of(self, asked: Resources, has: str = "there are") -> list[str]:
         """Each resource that is less here than what is asked for, with both numbers."""
@@ -232,9 +236,18 @@ class Recipes(Table):
 
 
 class Ci(Table):
-    """What .ci/run calls after the README's two commands."""
+    """What .ci/run calls after the README's two commands, and what CI services are told.
+
+    ``services`` have their files generated. ``packages`` are Debian's, which a service's machine
+    needs; ``image`` is the container image in which GitLab runs; ``runner`` is what is planned for
+    when nobody asks for another, by default the machine that plans.
+    """
 
     sessions: tuple[str, ...] = ()
+    services: tuple[Literal["github", "gitlab"], ...] = ()
+    packages: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")], ...] = ()
+    image: str = ""
+    runner: str = ""
 
 
 class Trust(Table):

@@ -44,8 +44,11 @@ PAGES = {
     "images": ("images",),
     "lock": ("workers", "harness"),
     "lint": ("lint",),
-    "plan": ("plan", "images"),
-    "run": ("plan", "images"),
+    "init": ("foreign",),
+    "plan": ("plan", "harness", "images"),
+    "run": ("plan", "harness", "images"),
+    "merge": ("workflows", "harness"),
+    "workflows": ("workflows",),
 }
 # Where each table is described: from its heading to the next.
 SECTIONS = {

@@ -25,6 +25,7 @@ def without_tools(harness: Harness, sources: Sources) -> dict[str, Callable[[], 
     checks = {
         "locks": lambda: declared.check_lock_files(harness),
         "known failures": lambda: declared.check_known_failures(harness, today),
+        "workflows": lambda: declared.check_workflows(harness),
         "scripts": lambda: declared.check_scripts(harness, sources),
         "contracts": lambda: declared.check_contracts(harness, sources),
         "toml, json": lambda: check_data(sources),

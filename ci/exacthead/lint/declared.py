@@ -7,11 +7,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.contracts.load import load as load_contract
+from exacthead.contracts.possible import contradictions
 from exacthead.errors import HarnessError
 from exacthead.lint.finding import Finding
 from exacthead.triage.check import check as check_known
 from exacthead.triage.known import FILE as KNOWN
 from exacthead.workers.lock import check_locks
+from exacthead.workflows.generate import stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +54,12 @@ def check_known_failures(harness: Harness, today: date) -> list[Finding]:
     return findings
 
 
+def check_workflows(harness: Harness) -> list[Finding]:
+    """Files of CI services that are not what harness.toml asks for."""
+    fix = "run nox -s workflows and commit it"
+    return [Finding(path, 0, "workflows", found, fix) for path, found in stale(harness).items()]
+
+
 def check_scripts(harness: Harness, sources: Sources) -> list[Finding]:
     """Jobs without their script, scripts beside those of jobs that none of them comes to."""
     findings = [
@@ -82,12 +90,22 @@ def check_scripts(harness: Harness, sources: Sources) -> list[Finding]:
 
 
 def check_contracts(harness: Harness, sources: Sources) -> list[Finding]:
-    """Contracts that cannot be read, and those that no leg has and no other one extends."""
+    """Contracts that cannot be read or met, and those that no leg has and no other one extends."""
     findings = []
     for name, job in harness.jobs.items():
         for path in sorted({job.contract, *(job.contract_of(leg) for leg in job.legs)}):
             try:
-                load_contract(harness.root / path)
+                found_in = contradictions(load_contract(harness.root / path))
+                findings += [
+                    Finding(
+                        path,
+                        _line_of(harness.root / path, f'"{each.second}"'),
+                        "contracts",
+                        str(each),
+                        "mend one of them",
+                    )
+                    for each in found_in
+                ]
             except HarnessError as error:
                 line = 0 if (harness.root / path).is_file() else _table(harness.root, "jobs", name)
                 where = DECLARATION if line else path

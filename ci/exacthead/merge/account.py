@@ -111,8 +111,8 @@ def _result(item: Item, tried: tuple[Attempt, ...], closed: str, lost: list[str]
 
 def _last(tried: tuple[Attempt, ...]) -> Attempt | None:
     """The last attempt that ran; where none did, the last one."""
-    ran = [each for each in tried if each.result.verdict.kind not in _NEVER_RAN]
-    return (ran or list(tried) or [None])[-1]
+    ran = tuple(each for each in tried if each.result.verdict.kind not in _NEVER_RAN)
+    return (ran or tried)[-1] if tried else None
 
 
 def _words(verdict: Verdict) -> str:
@@ -138,14 +138,17 @@ def _unlike(planned: Item | None, ran: Item) -> str:
         if expected != there:
             missing, more = sorted(expected - there), sorted(there - expected)
             return f"but other tests: {_some('without', missing)}{_some('and with', more)}".strip()
-    differing = [name for name, value in _facts(planned).items() if value != _facts(ran)[name]]
+    now = _facts(ran)
+    differing = [name for name, value in _facts(planned).items() if value != now[name]]
     return f"but with another {', '.join(differing)}" if differing else ""
 
 
 def _facts(item: Item) -> Mapping[str, object]:
     facts = {name: value for name, value in asdict(item).items() if name not in _FREE}
-    # The tests of a shard are compared one by one; how they are placed may differ by machine.
-    return {**facts, "shard": item.shard and (item.shard.suite, item.shard.number, item.shard.of)}
+    # The tests of a shard are compared one by one, where the plan knows them; its number is in the
+    # id. How they are placed may differ by machine.
+    del facts["shard"]
+    return facts
 
 
 def _some(word: str, nodeids: list[str]) -> str:

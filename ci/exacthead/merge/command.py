@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from exacthead.judgement import Judgement
     from exacthead.merge.account import Account
     from exacthead.merge.parts import Part
-    from exacthead.plan import Plan
+    from exacthead.plan import Item, Plan
     from exacthead.runs.folder import RunFolder
 
 
@@ -41,6 +41,13 @@ def merge(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Merge run folders of one plan into one run."""
     plan = read_plan(Path(arguments.plan))
     folders = [Path(folder) for folder in arguments.folders]
+    if arguments.onto:
+        # Of another head it says nothing of this one.
+        earlier = read_plan(Path(arguments.onto) / "plan.json")
+        if (earlier.head.commit, earlier.head.content) == (plan.head.commit, plan.head.content):
+            plan, folders = earlier, [Path(arguments.onto), *folders]
+        else:
+            console.out(f"exacthead: {arguments.onto} is of head {earlier.head}: not merged onto")
     return merge_runs(harness, plan, folders, harness.root / "runs", console)
 
 
@@ -71,10 +78,11 @@ def merge_runs(
         )
     parts, problems = find_parts(folders)
     known = judgement(harness.root, runs, plan.runner, plan.head)
-    session = Session(harness, plan, {}, open_store(harness.root), console, runs, known)
+    accounts, left_out = account(plan, parts)
+    told = replace(plan, items=tuple(_with_tests(each) for each in accounts))
+    session = Session(harness, told, {}, open_store(harness.root), console, runs, known)
     folder = session.new_folder()
     session.say(f"run folder {folder.path}, of {len(parts)} merged")
-    accounts, left_out = account(plan, parts)
     accounts = [_shown_again(session, folder, each) for each in accounts]
     fold(folder, accounts)
     keep_changes_of(parts, folder)
@@ -85,6 +93,14 @@ def merge_runs(
     folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
     sections = [*_attempts(accounts), *_left_out([*problems, *left_out, *_keys(plan, parts)])]
     return session.report(folder, state, results, sections)
+
+
+def _with_tests(each: Account) -> Item:
+    """The item with its tests, also where the plan was made before anybody knew them."""
+    last = each.last
+    if each.item.shard or last is None or each.item.kind != "suite":
+        return each.item
+    return replace(each.item, shard=last.item.shard, settled=last.item.settled)
 
 
 def _shown_again(session: Session, folder: RunFolder, each: Account) -> Account:

@@ -110,11 +110,7 @@ def read_part(path: Path) -> Part:
     for item in plan.items:
         place = folder.item_path(item.id)
         if (place.path / ATTEMPTS).exists():
-            attempts += read_json(
-                place.path / ATTEMPTS,
-                lambda data, place=place, item=item: [_attempt(item, place, each) for each in data],
-                "give a folder that a run of this harness has written",
-            )
+            attempts += _attempts(item, place)
         elif place.result.exists():
             started = provenance.started if provenance else _started(folder.run_id)
             attempts.append(Attempt(item, folder.run_id, started, place.path, place.read_result()))
@@ -123,10 +119,23 @@ def read_part(path: Path) -> Part:
     return Part(folder, plan, provenance, tuple(attempts), lost)
 
 
-def _attempt(item: Item, place: ItemFolder, data: dict[str, Any]) -> Attempt:
-    folder = place.path / str(data["folder"])
-    result = ItemFolder(folder).read_result()
-    return Attempt(item, str(data["run"]), str(data["started"]), folder, result)
+def _attempts(item: Item, place: ItemFolder) -> list[Attempt]:
+    """The attempts that an item's folder of a merged run tells of."""
+
+    def made(data: list[dict[str, Any]]) -> list[Attempt]:
+        return [
+            Attempt(
+                item,
+                str(each["run"]),
+                str(each["started"]),
+                place.path / str(each["folder"]),
+                ItemFolder(place.path / str(each["folder"])).read_result(),
+            )
+            for each in data
+        ]
+
+    todo = "give a folder that a run of this harness has written"
+    return read_json(place.path / ATTEMPTS, made, todo)
 
 
 def _started(run_id: str) -> str:

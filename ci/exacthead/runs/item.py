@@ -28,6 +28,7 @@ from exacthead.runs.files import write_json
 from exacthead.runs.isolation import Place, item_environment, own_folders, private_folder
 from exacthead.runs.judge import judge, signal_name
 from exacthead.runs.order import Facts, Order, read_facts
+from exacthead.runs.packing import Asked
 from exacthead.runs.ports import claim_ports
 from exacthead.runs.stacks import STACKS_VARIABLE
 
@@ -67,6 +68,7 @@ class ItemRequest:
             artifacts when its script did not simply exit with 0.
         secrets: names of inherited variables that its processes see too; no value is kept.
         settled: its verdict when there is nothing to run.
+        asked: what it takes of the machine while it runs.
         inside: the place that it runs in, when that is not this machine itself; paths of this
             machine are translated, and the command's words are that place's already.
     """
@@ -85,6 +87,7 @@ class ItemRequest:
     keep_when_red: tuple[str, ...] = ("ray/session_latest/logs",)
     secrets: tuple[str, ...] = ()
     settled: Verdict | None = None
+    asked: Asked = field(default_factory=Asked)
     inside: Inside | None = None
 
     def describe(self) -> dict[str, object]:

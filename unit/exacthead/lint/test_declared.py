@@ -116,3 +116,17 @@ def test_contracts_that_cannot_be_read_are_missing_or_belong_to_no_leg_are_found
     assert [each.line for each in missing] == [
         line_of(small_repository, "ci/harness.toml", "[jobs.count]")
     ]
+
+
+def test_a_contract_that_no_run_can_satisfy_is_found_at_its_check(
+    small_repository: Repository, found: Found
+) -> None:
+    other = CONTRACT.replace("it counts to three", "it counts to four").replace("= 3", "= 4")
+    small_repository.write({"functional/count.contract.toml": CONTRACT + other})
+
+    (finding,) = found("contracts")
+
+    name = 'name = "it counts to four"'
+    line = line_of(small_repository, "functional/count.contract.toml", name)
+    assert (finding.path, finding.line) == ("functional/count.contract.toml", line)
+    assert "no run can pass both 'it counts to three' and 'it counts to four'" in finding.found

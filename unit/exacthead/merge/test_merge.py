@@ -16,6 +16,7 @@ from exacthead.cli import main
 from exacthead.plan import read_plan
 from exacthead.runs.files import write_json
 from exacthead.runs.folder import RunFolder
+from exacthead.triage.history import History
 from unit.exacthead.conftest import CONTRACT, COUNT, HARNESS, Repository
 
 if TYPE_CHECKING:
@@ -259,3 +260,56 @@ def test_a_retry_runs_what_was_not_green_and_shows_both(parts: Parts) -> None:
     code, printed = repository.exacthead("retry", str(folder))
     assert code == 2
     assert "every item in it is green" in printed
+
+
+def test_a_merge_onto_an_earlier_run_expects_what_that_one_planned(parts: Parts) -> None:
+    earlier = merged(parts, *parts.shards)[2]
+    plan = parts.again / "plan.json"
+    arguments = ("merge", "--plan", str(plan), "--onto", str(earlier), str(parts.again))
+
+    code, printed, folder = new_run(parts.repository, *arguments)
+
+    assert code == 0, printed
+    assert "3 items: 3 passed" in printed
+    assert len(read(folder / "provenance.json")["parts"]) == 4
+    # Of another head it says nothing: what is planned now stands alone.
+    other = shutil.copytree(earlier, earlier.parent.parent / "kept" / "other")
+    then = read_plan(other / "plan.json")
+    head = replace(then.head, commit="0" * 40)
+    write_json(other / "plan.json", replace(then, head=head).as_data())
+    arguments = ("merge", "--plan", str(plan), "--onto", str(other), str(parts.again))
+    code, printed, _ = new_run(parts.repository, *arguments)
+    assert code == 0, printed
+    assert "1 item: 1 passed" in printed
+    assert "not merged onto" in printed
+
+
+def test_a_plan_that_did_not_know_the_tests_yet_gets_those_that_were_run(parts: Parts) -> None:
+    known = read_plan(parts.plan)
+    blind = replace(known, items=tuple(replace(item, shard=None) for item in known.items))
+    path = parts.plan.parent / "blind.json"
+    # As the session `plan` writes it.
+    write_json(path, {"problems": [], "plan": blind.as_data()})
+
+    arguments = ("merge", "--plan", str(path), *map(str, parts.shards))
+    _, printed, folder = new_run(parts.repository, *arguments)
+
+    assert printed.splitlines()[-1] == "3 passed, 1 failed, 0 skipped"
+    assert 'line-rate="1"' in (folder / "coverage.xml").read_text(encoding="utf-8")
+    nodeids = [item.shard and item.shard.nodeids for item in read_plan(folder / "plan.json").items]
+    assert nodeids == [item.shard and item.shard.nodeids for item in known.items]
+    write_json(path, {"problems": [{}, {}], "plan": None})
+    said = io.StringIO()
+    with chdir(parts.repository.root), redirect_stderr(said):
+        assert main(["merge", "--plan", str(path), "kept"]) == 2
+    assert "preflight refused it: 2 problems" in said.getvalue()
+
+
+def test_history_hears_of_an_outcome_once(parts: Parts, tmp_path: Path) -> None:
+    folder = merged(parts, *parts.shards)[2]
+    shutil.copytree(folder, tmp_path / folder.name)
+    assert [run.id for run in History(tmp_path).runs()] == [folder.name]
+
+    shutil.copytree(parts.shards[0], tmp_path / parts.shards[0].name)
+
+    assert [run.id for run in History(tmp_path).runs()] == [parts.shards[0].name]
