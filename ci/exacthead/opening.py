@@ -15,7 +15,7 @@ from exacthead.images.where import in_images, placed, used
 from exacthead.judgement import judgement
 from exacthead.machine import this_runner
 from exacthead.pace import Pace
-from exacthead.plan import leg_items, make_plan
+from exacthead.plan import leg_items, make_plan, worker_names
 from exacthead.preflight.case import Case
 from exacthead.preflight.checks import preflight
 from exacthead.preflight.problem import refuse
@@ -175,7 +175,7 @@ def opened(opening: Opening) -> Iterator[Session]:
                     say=opening.say,
                 )
             )
-            specs = {**specs, **used(images, images.specs)}
+            specs = {**specs, **used(images, worker_names(running))}
         plan = make_plan(
             opening.head,
             items,

@@ -55,6 +55,7 @@ class Item:
         memory_gb: how much memory, in GB of 10^9 bytes.
         accelerators: how many it takes, and is given in a container.
         needs: its gates: items, or suites and jobs as a whole, that must be green before it runs.
+        secrets: names of variables that its processes are given too; their values are nobody's.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Item:
     memory_gb: float = 1.0
     accelerators: int = 0
     needs: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -169,6 +171,7 @@ def _read_item(data: dict[str, Any]) -> Item:
             "command": tuple(data["command"]),
             "notes": tuple(data["notes"]),
             "needs": tuple(data.get("needs", ())),
+            "secrets": tuple(data.get("secrets", ())),
             "shard": read_shard(data["shard"]),
             "settled": Verdict(Kind(settled["kind"]), settled["reason"]) if settled else None,
         }
@@ -204,6 +207,7 @@ def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tupl
             memory_gb=job.memory_gb,
             accelerators=job.accelerators,
             needs=job.needs,
+            secrets=job.secrets,
             required=job.required,
         )
         for leg in named or job.legs

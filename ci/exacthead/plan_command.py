@@ -270,6 +270,9 @@ def _show(opening: Opening, made: Plan | None, entries: Sequence[Entry], console
         console.out(f"plan {made.digest[:_KEY]}, {len(made.items)} items")
     for note in (*opening.selection.notes, *(made.notes if made else ())):
         console.out(f"note: {note}")
+    for entry in entries:
+        for note in entry.item.notes if entry.item else ():
+            console.out(f"note: {entry.id}: {note}")
     _show_left_out(opening.selection.left_out, console)
 
 

@@ -70,6 +70,7 @@ def make_request(  # noqa: PLR0913, PLR0917 - what a request is made of
             **{python_variable(role): python for role, python in roles.items()},
         },
         pythonpath=harness.import_folders,
+        secrets=item.secrets,
         asked=Asked(item.cpus, item.memory_gb, item.accelerators),
         inside=inside,
     )

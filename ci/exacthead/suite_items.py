@@ -301,5 +301,6 @@ def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> 
         memory_gb=suite.memory_gb,
         accelerators=suite.accelerators,
         needs=suite.needs,
+        secrets=suite.secrets,
         required=suite.required,
     )

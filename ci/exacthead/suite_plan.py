@@ -6,6 +6,7 @@ import os
 import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exacthead.bootstrap import cache_folder
@@ -24,7 +25,7 @@ from exacthead.suite_items import (
     shard_items,
     unread_items,
 )
-from exacthead.suites import suite_workers, test_files, unmet
+from exacthead.suites import Belonging, suite_workers, unmet
 from exacthead.tables import OWN_ROLE
 from exacthead.units.absent import absent
 from exacthead.units.collect import collect
@@ -93,6 +94,11 @@ class Planning:
     again: Mapping[str, tuple[Shard, ...]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def belonging(self) -> Belonging:
+        """Which test files belong to which suite."""
+        return Belonging(self.harness)
+
     def equip(self, held: ExitStack) -> tuple[dict[str, Built], dict[str, str]]:
         """The workers that could be made ready, and why the others could not."""
         workers: dict[str, Built] = {}
@@ -121,23 +127,20 @@ class Planning:
     ) -> tuple[Item, ...]:
         """The items of one suite; where its tests are not known for want of a worker, only that."""
         suite = self.harness.suite(name)
-        private = private_folder()
-        try:
-            environment = isolated_environment(
-                inherited=os.environ,
-                additions=self.variables(suite, workers),
-                pythonpath=self.harness.import_folders,
-                private=private,
-            )
-            own = workers.get(suite.worker)
-            python = own.python if own else None
-            missing = unmet(suite, python, self.runner, environment)
-            if missing:
-                words = f"needs what is not here: {'; '.join(missing)}"
-                return (self.settled(name, Verdict(Kind.SKIPPED, words)),)
-            collected = self.collected(name, python, environment)
-        finally:
-            shutil.rmtree(private, ignore_errors=True)
+        own = workers.get(suite.worker)
+        place = self.kept(name)
+        collected, missing = read_kept(place), self.unmet(suite, own, workers)
+        if missing:
+            words = f"needs what is not here: {'; '.join(missing)}"
+            return (self.settled(name, Verdict(Kind.SKIPPED, words)),)
+        if collected is None and own is not None:
+            with self.environment(suite, workers) as environment:
+                arguments = pytest_arguments(suite, self.wish)
+                root, paths = self.harness.root, suite.paths
+                collected = collect(
+                    own.python, root, paths, arguments, environment, suite.timeout_s
+                )
+            keep(place, collected)
         if collected is None:
             note = f"its tests are known once worker {suite.worker} is built"
             return unread_items(name, suite, self.wish, note, self.again.get(name, ()))
@@ -152,24 +155,39 @@ class Planning:
             return repeated_items(name, suite, found, earlier, self.wish)
         return shard_items(name, suite, found, history, self.wish)
 
-    def collected(
-        self, name: str, python: Path | None, environment: Mapping[str, str]
-    ) -> Collected | None:
-        """What pytest finds in a suite, or found in the same content; None without its worker."""
+    def kept(self, name: str) -> Path | None:
+        """Where what pytest finds in a suite is kept for the same content."""
         suite, root = self.harness.suite(name), self.harness.root
-        arguments = pytest_arguments(suite, self.wish)
         roles = {OWN_ROLE: suite.worker, **suite.roles}
-        kept = Kept(cache_folder(root) / "collections", root, self.head).path(
+        return Kept(cache_folder(root) / "collections", root, self.head).path(
             {role: self.specs[worker].key for role, worker in roles.items()},
             suite.paths,
-            arguments,
+            pytest_arguments(suite, self.wish),
             suite.environment,
         )
-        if (collected := read_kept(kept)) is not None or python is None:
-            return collected
-        collected = collect(python, root, suite.paths, arguments, environment, suite.timeout_s)
-        keep(kept, collected)
-        return collected
+
+    def unmet(
+        self, suite: Suite, own: Built | None, workers: Mapping[str, Built]
+    ) -> tuple[str, ...]:
+        """What a suite needs and is not here; modules are looked for only in a worker."""
+        if not suite.requires:
+            return unmet(suite, None, self.runner, {})
+        with self.environment(suite, workers) as environment:
+            return unmet(suite, own.python if own else None, self.runner, environment)
+
+    @contextmanager
+    def environment(self, suite: Suite, workers: Mapping[str, Built]) -> Iterator[dict[str, str]]:
+        """What a process of the suite's own worker sees while it is planned."""
+        private = private_folder()
+        try:
+            yield isolated_environment(
+                inherited=os.environ,
+                additions=self.variables(suite, workers),
+                pythonpath=self.harness.import_folders,
+                private=private,
+            )
+        finally:
+            shutil.rmtree(private, ignore_errors=True)
 
     def variables(self, suite: Suite, workers: Mapping[str, Built]) -> dict[str, str]:
         """What a suite's items are given too: files that ask for it are collected as they run."""
@@ -188,7 +206,7 @@ class Planning:
 
     def chosen(self, name: str, collected: Collected) -> Found:
         """The collected tests, or those that what changed can reach."""
-        missed = absent(collected, self.harness.root, test_files(self.harness, name))
+        missed = absent(collected, self.harness.root, self.belonging.of(name))
         if not self.wish.changed_since:
             return Found(collected, collected.planned, absent=missed)
         keys = {worker: self.specs[worker].key for worker in suite_workers(self.harness, [name])}

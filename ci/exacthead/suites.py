@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from pathlib import Path, PurePosixPath
+from functools import cached_property, lru_cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.changes import own_folders, toplevel
@@ -15,6 +17,7 @@ from exacthead.images.start import no_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from exacthead.config import Harness
     from exacthead.tables import Runner, Suite
@@ -29,14 +32,56 @@ def suite_workers(harness: Harness, names: Iterable[str]) -> list[str]:
     return sorted({each for suite in suites for each in (suite.worker, *suite.roles.values())})
 
 
-def test_files(harness: Harness, name: str) -> list[str]:
-    """The test files below the paths of a suite, from the root, sorted."""
-    paths = harness.suite(name).paths
-    return sorted(
-        path
-        for path in repository_files(harness)
-        if is_test(harness, path) and _below(harness.root, path, paths)
-    )
+@dataclass(frozen=True)
+class Belonging:
+    """Which test files belong to which suite; files are listed, and links followed, once."""
+
+    harness: Harness
+
+    def of(self, name: str) -> list[str]:
+        """The test files below the paths of a suite, from the root, sorted."""
+        paths = self.harness.suite(name).paths
+        return sorted(path for path in self._tests if self._folders.below(path, paths))
+
+    @cached_property
+    def _tests(self) -> list[str]:
+        files = repository_files(self.harness)
+        return [path for path in files if is_test(self.harness, path, self._folders)]
+
+    @cached_property
+    def _folders(self) -> Folders:
+        return Folders(self.harness.root)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Which files are below which folders of a checkout; each link is followed once."""
+
+    root: Path
+    _real: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def below(self, path: str, folders: Sequence[str]) -> bool:
+        """Whether a file is below one of the folders, as they are written or where links lead."""
+        if any(_within(path, _plain(folder)) for folder in folders):
+            return True
+        # A link to a file is where it stands; its folder, and what a suite names, is what is there.
+        parent, _, name = path.rpartition("/")
+        place = f"{self._resolved(parent)}/{name}"
+        return any(_within(place, self._resolved(folder)) for folder in folders)
+
+    def _resolved(self, folder: str) -> str:
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(self.root / folder)
+        return self._real[folder]
+
+
+@lru_cache
+def _plain(folder: str) -> str:
+    return PurePosixPath(folder).as_posix()
+
+
+def _within(path: str, folder: str) -> bool:
+    return folder in {".", path} or path.startswith(f"{folder}/")
 
 
 def repository_files(harness: Harness) -> list[str]:
@@ -52,29 +97,25 @@ def repository_files(harness: Harness) -> list[str]:
 
 def orphans(harness: Harness, files: Iterable[str]) -> list[str]:
     """The test files among ``files`` (paths from the root) that are in no suite, sorted."""
-    return sorted(path for path in files if is_test(harness, path) and not in_suite(harness, path))
+    folders = Folders(harness.root)
+    return sorted(
+        path
+        for path in files
+        if is_test(harness, path, folders) and not in_suite(harness, path, folders)
+    )
 
 
-def is_test(harness: Harness, path: str) -> bool:
+def is_test(harness: Harness, path: str, folders: Folders | None = None) -> bool:
     """Whether a file, given from the root, is called as test files are and is none by exception."""
     project = harness.project
-    named = any(fnmatch(PurePosixPath(path).name, pattern) for pattern in project.test_files)
-    return named and not _below(harness.root, path, project.not_tests)
+    named = any(fnmatch(path.rpartition("/")[2], pattern) for pattern in project.test_files)
+    return named and not (folders or Folders(harness.root)).below(path, project.not_tests)
 
 
-def in_suite(harness: Harness, path: str) -> bool:
+def in_suite(harness: Harness, path: str, folders: Folders | None = None) -> bool:
     """Whether a file, given from the root, is below a path of a suite."""
     paths = [path for suite in harness.suites.values() for path in suite.paths]
-    return _below(harness.root, path, paths)
-
-
-def _below(root: Path, path: str, folders: Sequence[str]) -> bool:
-    """Whether a file is below one of the folders, as they are written or where links lead."""
-    if any(PurePosixPath(path).is_relative_to(folder) for folder in folders):
-        return True
-    # A link to a file is where it stands; its folder, and what a suite names, is what is there.
-    place = Path(os.path.realpath((root / path).parent), PurePosixPath(path).name)
-    return any(place.is_relative_to(os.path.realpath(root / folder)) for folder in folders)
+    return (folders or Folders(harness.root)).below(path, paths)
 
 
 def unmet(

@@ -10,8 +10,7 @@ import pytest
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
-from exacthead.suites import orphans, repository_files, suite_workers, unmet
-from exacthead.suites import test_files as files_of
+from exacthead.suites import Belonging, orphans, repository_files, suite_workers, unmet
 from exacthead.tables import Runner
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def test_a_suite_s_path_may_be_a_link_to_where_the_files_are(
     harness = load(root)
 
     assert orphans(harness, ["real/deep/test_a.py", "lone/test_b.py"]) == []
-    assert files_of(harness, "sums") == [
+    assert Belonging(harness).of("sums") == [
         *("lone/test_b.py", "real/deep/test_a.py"),
         *("unit/sums/test_linked.py", "unit/sums/test_sums.py"),
     ]

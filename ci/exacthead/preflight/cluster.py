@@ -93,11 +93,10 @@ def _check_script(case: Case, script: str) -> Iterator[Problem]:
 def _check_sources(case: Case) -> Iterator[Problem]:
     """Python that gives it to Ray; tests may write what they like."""
     for path in case.sources.named(".py"):
-        if in_suite(case.harness, path):
+        content = case.sources.content(path)
+        if _GIVEN.encode() not in content or in_suite(case.harness, path):
             continue
-        text = case.sources.content(path).decode(errors="replace")
-        if _GIVEN not in text:
-            continue
+        text = content.decode(errors="replace")
         for number, line in enumerate(text.splitlines(), start=1):
             if _GIVEN in line and _UV_RUN.search(line):
                 yield Problem(NAME, f"{path}:{number}", f"`{line.strip()}`", _TODO)

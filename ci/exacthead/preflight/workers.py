@@ -53,13 +53,6 @@ def _check_probes(case: Case, name: str) -> Iterator[Problem]:
             f"no module can be called {', '.join(map(repr, wrong))}",
             f"give the names that code imports in [workers.{name}] probes",
         )
-    if worker.provided is None and not worker.probes:
-        yield Problem(
-            NAME,
-            f"worker {name!r}: probes",
-            "none, so that it would count as ready whatever it holds",
-            f"name in [workers.{name}] probes what its processes import first",
-        )
 
 
 def _check_modules(case: Case, leg: LegCase) -> Iterator[Problem]:
