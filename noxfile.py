@@ -88,6 +88,18 @@ def functional_learning(session: nox.Session) -> None:
 
 
 @nox.session
+def plan(session: nox.Session) -> None:
+    """Show what would run, where, with which workers and images, and why; runs nothing."""
+    exacthead(session, "plan")
+
+
+@nox.session
+def run(session: nox.Session) -> None:
+    """Run what `plan` shows for the same options (-- --level L1 --only-failed-of RUN ...)."""
+    exacthead(session, "run")
+
+
+@nox.session
 def unit(session: nox.Session) -> None:
     """Every unit suite, each in its own worker (-- --suite NAME for one)."""
     exacthead(session, "unit")
@@ -137,8 +149,32 @@ def lock(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Formatting, lint rules, types, shell scripts, locks (-- --fix mends what is safe)."""
+    """Every static check, each finding with file, line and fix (-- --fix mends what is safe)."""
     exacthead(session, "lint")
+
+
+@nox.session
+def workflows(session: nox.Session) -> None:
+    """Generate the files of CI services (-- --check: only say which are stale)."""
+    exacthead(session, "workflows")
+
+
+@nox.session
+def merge(session: nox.Session) -> None:
+    """Merge run folders of one plan into one run: -- --plan plan.json FOLDER..."""
+    exacthead(session, "merge")
+
+
+@nox.session
+def retry(session: nox.Session) -> None:
+    """Run what was not green in a run once more, and merge both: -- RUN."""
+    exacthead(session, "retry")
+
+
+@nox.session
+def trust(session: nox.Session) -> None:
+    """Say which commit may run: an outside pull request's only where it is vouched for."""
+    exacthead(session, "trust")
 
 
 @nox.session

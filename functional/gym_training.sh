@@ -2,4 +2,4 @@
 # L3: one proven training step on a NeMo Gym environment (contract: gym_training.contract.toml).
 source functional/lib.sh
 
-train functional/recipes/gym_training.yaml
+train "$EXACTHEAD_RECIPE" "${overrides[@]}"

@@ -2,4 +2,4 @@
 # L3: one proven training step with generation apart (contract: gym_training_split.contract.toml).
 source functional/lib.sh
 
-train functional/recipes/gym_training_split.yaml
+train "$EXACTHEAD_RECIPE" "${overrides[@]}"

@@ -13,4 +13,4 @@ draw() {
 }
 trap draw EXIT
 
-train functional/recipes/learning.yaml
+train "$EXACTHEAD_RECIPE" "${overrides[@]}"

@@ -5,6 +5,13 @@ set -euo pipefail
 
 : "${EXACTHEAD_ITEM_FOLDER:?start this job with nox -s functional_<job>}"
 
+# The recipe that harness.toml declares for the job is $EXACTHEAD_RECIPE; these are the leg's
+# overrides of it, one a line there.
+overrides=()
+if [[ -n ${EXACTHEAD_OVERRIDES-} ]]; then
+    mapfile -t overrides <<<"$EXACTHEAD_OVERRIDES"
+fi
+
 # train RECIPE [KEY=VALUE ...]: one training run in the leg's own workers, into the item's folder.
 train() { train_with posttrain.train "$@"; }
 

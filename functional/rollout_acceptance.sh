@@ -2,4 +2,4 @@
 # L2: rollouts through vLLM and Gym, without training (contract: rollout_acceptance.contract.toml).
 source functional/lib.sh
 
-accept functional/recipes/rollout_acceptance.yaml
+accept "$EXACTHEAD_RECIPE" "${overrides[@]}"

@@ -2,4 +2,4 @@
 # L1: Gym's verifiers alone, without a model (contract: verifier_acceptance.contract.toml).
 source functional/lib.sh
 
-verify functional/recipes/verifier_acceptance.yaml
+verify "$EXACTHEAD_RECIPE" "${overrides[@]}"

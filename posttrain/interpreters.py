@@ -16,6 +16,8 @@ from posttrain.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from posttrain.config.training import SingleRecipe
+
 # What each kind of process imports first. Found, not imported: that takes no time.
 NEEDED = {
     "policy": ("ray", "torch", "transformers"),
@@ -30,6 +32,19 @@ PROBE = (
     " [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]]))"
 )
 DEADLINE_S = 30.0
+
+
+def libraries(recipe: SingleRecipe) -> dict[str, list[str]]:
+    """What the recipe's processes import besides what those of every run do, by their kind."""
+    policy: list[str] = []
+    generation: list[str] = []
+    if recipe.dataplane.kind == "transfer_queue":
+        policy.append("transfer_queue")
+    if recipe.token_capture.enabled:
+        # The engines stage into the plane, with Gym's own code.
+        policy.append("nemo_gym")
+        generation += ["nemo_gym", "transfer_queue"]
+    return {"policy": policy, "generation": generation}
 
 
 def check_interpreters(

@@ -17,10 +17,14 @@ from posttrain.data import check_agent, read_rows
 from posttrain.dataset import Prompts
 from posttrain.devices import accelerators
 from posttrain.disk import writing
-from posttrain.errors import RecipeError
 from posttrain.generation.port import bind
 from posttrain.model.revision import resolve_model
-from posttrain.placement import check_machine, check_transport, plan_devices
+from posttrain.placement import (
+    check_machine,
+    check_parallel,
+    check_transport,
+    plan_devices,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,14 +95,7 @@ def check(recipe: Recipe) -> Checked:
     Raises:
         StackError: the first thing that is wrong.
     """
-    if recipe.cluster.accelerators and recipe.generation.tensor_parallel > 1:
-        # An actor sees the accelerator of one bundle only; its other ranks would find none.
-        raise RecipeError(
-            "one engine over several accelerators",
-            f"generation.tensor_parallel {recipe.generation.tensor_parallel} with"
-            f" cluster.accelerators {recipe.cluster.accelerators}",
-            "use tensor_parallel 1 and more workers; several ranks an engine work on CPUs",
-        )
+    check_parallel(recipe)
     check_transport(recipe)
     check_machine(recipe, len(os.sched_getaffinity(0)), accelerators())
     rows = read_rows(Path(recipe.data.train))

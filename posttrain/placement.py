@@ -63,6 +63,42 @@ class Placement:
         return {"num_cpus": 0.0, "num_gpus": 0.0, taken: seat.fraction}
 
 
+@dataclass(frozen=True)
+class Demand:
+    """How many devices the actors of a recipe need.
+
+    Attributes:
+        resource: Ray's name of the device, ``CPU`` or ``GPU``.
+        needed: how many devices.
+        offered: how many ``cluster`` has.
+        arithmetic: the sum in words.
+    """
+
+    resource: str
+    needed: int
+    offered: int
+    arithmetic: str
+
+
+def training_demand(recipe: Recipe) -> Demand:
+    """The devices of ranks and engines, whether or not there are so many."""
+    ranks, engines = recipe.policy.ranks, recipe.generation.workers
+    parallel = engines * recipe.generation.tensor_parallel
+    needed = max(ranks, parallel) if recipe.generation.colocated else ranks + parallel
+    return _demand(recipe, needed, _arithmetic(recipe))
+
+
+def engines_demand(recipe: AcceptRecipe) -> Demand:
+    """The devices of engines that no policy is trained beside."""
+    needed = recipe.generation.workers * recipe.generation.tensor_parallel
+    return _demand(recipe, needed, _workers(recipe))
+
+
+def _demand(recipe: Recipe | AcceptRecipe, needed: int, arithmetic: str) -> Demand:
+    resource, offered = _offered(recipe)
+    return Demand(resource, needed, offered, f"{arithmetic} = {_devices(resource, needed)}")
+
+
 def plan_devices(recipe: Recipe) -> Placement:
     """Place the recipe's actors on the devices that it asks for.
 
@@ -70,22 +106,19 @@ def plan_devices(recipe: Recipe) -> Placement:
         RecipeError: when the actors need more devices than ``cluster`` has, with the arithmetic.
     """
     ranks, engines = recipe.policy.ranks, recipe.generation.workers
-    parallel, colocated = recipe.generation.tensor_parallel, recipe.generation.colocated
-    resource, offered = _offered(recipe)
-    needed = max(ranks, engines * parallel) if colocated else ranks + engines * parallel
-    if needed > offered:
-        key = "cluster.accelerators" if resource == "GPU" else "cluster.cpus"
-        raise RecipeError(
-            f"place {ranks} policy {_plural(ranks, 'rank')} and {engines} generation"
-            f" {_plural(engines, 'worker')}",
-            f"{_arithmetic(recipe)} = {_devices(resource, needed)}, {key} is {offered}",
-            "ask for fewer policy.ranks, generation.workers or generation.tensor_parallel,"
-            f" or raise {key} if the runner has more",
-        )
+    demand = training_demand(recipe)
+    _check(
+        demand,
+        f"place {ranks} policy {_plural(ranks, 'rank')} and {engines} generation"
+        f" {_plural(engines, 'worker')}",
+        "policy.ranks, generation.workers or generation.tensor_parallel",
+    )
+    colocated = recipe.generation.colocated
     fraction = _SHARED if colocated else 1.0
     first = 0 if colocated else ranks
     policy = [Seat(f"policy/{rank}", (rank,), fraction) for rank in range(ranks)]
-    return Placement(resource, needed, (*policy, *_engines(engines, parallel, first, fraction)))
+    seats = _engines(engines, recipe.generation.tensor_parallel, first, fraction)
+    return Placement(demand.resource, demand.needed, (*policy, *seats))
 
 
 def plan_engines(recipe: AcceptRecipe) -> Placement:
@@ -95,17 +128,39 @@ def plan_engines(recipe: AcceptRecipe) -> Placement:
         RecipeError: when they need more devices than ``cluster`` has, with the arithmetic.
     """
     engines, parallel = recipe.generation.workers, recipe.generation.tensor_parallel
-    resource, offered = _offered(recipe)
-    needed = engines * parallel
-    if needed > offered:
-        key = "cluster.accelerators" if resource == "GPU" else "cluster.cpus"
+    demand = engines_demand(recipe)
+    _check(
+        demand,
+        f"place {engines} generation {_plural(engines, 'worker')}",
+        "generation.workers or generation.tensor_parallel",
+    )
+    return Placement(demand.resource, demand.needed, tuple(_engines(engines, parallel, 0, 1.0)))
+
+
+def _check(demand: Demand, asked: str, keys: str) -> None:
+    if demand.needed > demand.offered:
+        key = "cluster.accelerators" if demand.resource == "GPU" else "cluster.cpus"
         raise RecipeError(
-            f"place {engines} generation {_plural(engines, 'worker')}",
-            f"{_workers(recipe)} = {_devices(resource, needed)}, {key} is {offered}",
-            "ask for fewer generation.workers or generation.tensor_parallel,"
-            f" or raise {key} if the runner has more",
+            asked,
+            f"{demand.arithmetic}, {key} is {demand.offered}",
+            f"ask for fewer {keys}, or raise {key} if the runner has more",
         )
-    return Placement(resource, needed, tuple(_engines(engines, parallel, 0, 1.0)))
+
+
+def check_parallel(recipe: Recipe) -> None:
+    """Check that an engine's ranks find their devices.
+
+    Raises:
+        RecipeError: an engine is spread over accelerators.
+    """
+    if recipe.cluster.accelerators and recipe.generation.tensor_parallel > 1:
+        # An actor sees the accelerator of one bundle only; its other ranks would find none.
+        raise RecipeError(
+            "one engine over several accelerators",
+            f"generation.tensor_parallel {recipe.generation.tensor_parallel} with"
+            f" cluster.accelerators {recipe.cluster.accelerators}",
+            "use tensor_parallel 1 and more workers; several ranks an engine work on CPUs",
+        )
 
 
 def _offered(recipe: Recipe | AcceptRecipe) -> tuple[str, int]:

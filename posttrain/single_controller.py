@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from posttrain.command import command
 from posttrain.config import SingleRecipe, explain
-from posttrain.interpreters import check_interpreters
+from posttrain.interpreters import check_interpreters, libraries
 from posttrain.launch import Launch, check, launched
 
 if TYPE_CHECKING:
@@ -59,19 +59,6 @@ def run(loaded: Loaded[SingleRecipe]) -> None:
             watchdog=Watchdog(recipe.controller.stall_s, sys.stderr, request_stack_dumps),
         )
         controller.run(ready.writer, checked.run_dir / "samples.jsonl")
-
-
-def libraries(recipe: SingleRecipe) -> dict[str, list[str]]:
-    """What the recipe's processes import besides what those of every run do, by their kind."""
-    policy: list[str] = []
-    generation: list[str] = []
-    if recipe.dataplane.kind == "transfer_queue":
-        policy.append("transfer_queue")
-    if recipe.token_capture.enabled:
-        # The engines stage into the plane, with Gym's own code.
-        policy.append("nemo_gym")
-        generation += ["nemo_gym", "transfer_queue"]
-    return {"policy": policy, "generation": generation}
 
 
 class Equipment:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
+from exacthead.pace import add_pace
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal, may_be_lost
+from exacthead.trust import check_trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         0 green, 1 red, 2 refused before anything ran, 130 interrupted.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = parse(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What a test said may hold what this terminal's encoding has not; that ends no run.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -41,13 +43,20 @@ def main(argv: Sequence[str]) -> int:
     try:
         with stoppable():
             end_with_parent()
+            if arguments.command != "trust":  # which tells it where that code is not yet there
+                check_trust(Path.cwd())
             run = getattr(arguments.module(), arguments.command)
-            code: int = run(load(Path.cwd()), arguments, console)
+            code: int = run(arguments.begin(Path.cwd()), arguments, console)
     except HarnessError as error:
         return _end(str(error), REFUSED)
     except KeyboardInterrupt:
         return _end("interrupted; nothing half-built is left", INTERRUPTED)
     return code
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command; ends the process where they are none."""
+    return _parser().parse_args(argv)
 
 
 # Each command imports what it needs: a job need not wait for what measures suites.
@@ -63,6 +72,18 @@ def _suites() -> ModuleType:
     return suite_commands
 
 
+def _init() -> ModuleType:
+    from exacthead.init import command
+
+    return command
+
+
+def _plans() -> ModuleType:
+    from exacthead import plan_command
+
+    return plan_command
+
+
 def _upkeep() -> ModuleType:
     from exacthead import upkeep
 
@@ -73,6 +94,24 @@ def _images() -> ModuleType:
     from exacthead.images import command
 
     return command
+
+
+def _merging() -> ModuleType:
+    from exacthead.merge import command
+
+    return command
+
+
+def _workflows() -> ModuleType:
+    from exacthead.workflows import command
+
+    return command
+
+
+def _trust() -> ModuleType:
+    from exacthead import trust
+
+    return trust
 
 
 def _end(words: str, code: int) -> int:
@@ -107,13 +146,13 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, module: Callable[[], ModuleType], words: str) -> argparse.ArgumentParser:
         added = subparsers.add_parser(name, help=words, description=words, allow_abbrev=False)
-        added.set_defaults(module=module)
+        added.set_defaults(module=module, begin=load)
         return added
 
     job = command("functional", _jobs, "Run the legs of a functional job.")
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
-    _in_images(_placed(job))
+    _in_images(_placed(add_pace(job)))
 
     unit = command("unit", _suites, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
@@ -131,25 +170,44 @@ def _parser() -> argparse.ArgumentParser:
     )
     unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
-    _in_images(_placed(unit))
+    _in_images(_placed(add_pace(unit)))
+
+    _add_plans(
+        command("plan", _plans, "Show what would run, where, and why."),
+        command("run", _plans, "Run what `plan` shows for the same options."),
+    )
 
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
-    _placed(impact)
+    _placed(add_pace(impact))
     impact.set_defaults(where="here", image="", reuse="", dirty=False, base_image="")
 
     record = command("record", _suites, "Take the times of a run into the durations.")
     record.add_argument("run_folder", metavar="RUN")
     record.add_argument("--whole", action="store_true", help="forget tests that are gone")
 
-    again = command("reproduce", _jobs, "Run one item of an earlier run again.")
-    again.add_argument("item", metavar="RUN/ITEM", help="a run folder and an item's id")
-    again.add_argument(
-        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
-    )
-    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
+    _add_again(command("reproduce", _jobs, "Run one item of an earlier run again, or its rest."))
 
-    workers = command("workers", _upkeep, "Build workers, or look at them.")
+    _add_workers(command("workers", _upkeep, "Build workers, or look at them."))
+    _add_images(command("images", _images, "Build the head's images, or look at images."))
+
+    lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
+    lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
+    lock.add_argument("--check", action="store_true", help="only say which are stale")
+    lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
+
+    _add_for_services(command)
+
+    init = command("init", _init, "Write what a repository needs to be tested: ci/harness.toml.")
+    init.add_argument("--provided", metavar="PYTHON", help="of an environment that is there")
+    init.set_defaults(begin=Path)  # there is nothing to load yet
+
+    lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
+    lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
+    return parser
+
+
+def _add_workers(workers: argparse.ArgumentParser) -> None:
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
     workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
     what = workers.add_mutually_exclusive_group()
@@ -161,16 +219,35 @@ def _parser() -> argparse.ArgumentParser:
         "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
     )
 
-    _add_images(command("images", _images, "Build the head's images, or look at images."))
 
-    lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
-    lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
-    lock.add_argument("--check", action="store_true", help="only say which are stale")
-    lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
+def _add_plans(plan: argparse.ArgumentParser, run: argparse.ArgumentParser) -> None:
+    plan.add_argument(
+        "--json", metavar="FILE", default="", help="the plan as JSON too; - for nothing else"
+    )
+    for added in (plan, run):
+        for name in ("level", "job", "suite", "leg"):
+            added.add_argument(
+                f"--{name}", action="append", default=[], help=f"only this {name}; may be repeated"
+            )
+        added.add_argument("--shard", metavar="K/N", help="only part K of N of each suite; no legs")
+        added.add_argument(
+            "--changed-since", metavar="REV", default="", help="only what changes since can reach"
+        )
+        added.add_argument(
+            "--only-failed-of", metavar="RUN", default="", help="only what was not green then"
+        )
+        _in_images(_placed(added))
+    add_pace(run)
 
-    lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
-    lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
-    return parser
+
+def _add_again(again: argparse.ArgumentParser) -> None:
+    again.add_argument("item", metavar="RUN/ITEM", nargs="?", help="a run and an item's id")
+    again.add_argument("--resume", metavar="RUN", help="what has no verdict there, same plan")
+    again.add_argument(
+        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
+    )
+    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
+    add_pace(again)
 
 
 def _add_images(images: argparse.ArgumentParser) -> None:
@@ -198,6 +275,29 @@ def _add_images(images: argparse.ArgumentParser) -> None:
     does.add_argument("--load-cache", metavar="FOLDER", help="environments of another machine")
     does.add_argument("--gc", metavar="GB", type=float, help="images and layers of no late run go")
     does.add_argument("--reap", action="store_true", help="containers of ended harnesses go")
+
+
+def _add_for_services(command: Callable[..., argparse.ArgumentParser]) -> None:
+    """What a CI service calls around the items, and a person after it."""
+    merge = command("merge", _merging, "Merge run folders of one plan into one run.")
+    merge.add_argument("--plan", metavar="FILE", required=True, help="what was expected")
+    merge.add_argument(
+        "--onto", metavar="RUN", default="", help="the run that this retries; its plan is expected"
+    )
+    merge.add_argument("folders", metavar="FOLDER", nargs="+", help="run folders, or around them")
+
+    retry = command("retry", _merging, "Run what was not green in a run again; merge both.")
+    retry.add_argument("run_folder", metavar="RUN")
+
+    workflows = command("workflows", _workflows, "Generate the files of CI services.")
+    does = workflows.add_mutually_exclusive_group()
+    does.add_argument("--check", action="store_true", help="only say which are stale")
+    does.add_argument("--matrix", metavar="PLAN", help="tell GitHub the items of a plan")
+    does.add_argument(
+        "--child", nargs=2, metavar=("PLAN", "FILE"), help="write GitLab's pipeline of a plan"
+    )
+
+    command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
 
 
 def _placed(added: argparse.ArgumentParser) -> argparse.ArgumentParser:

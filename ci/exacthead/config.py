@@ -22,9 +22,11 @@ from exacthead.tables import (
     Leg,
     Lint,
     Project,
+    Recipes,
     Runner,
     Suite,
     Table,
+    Trust,
     Worker,
 )
 
@@ -37,6 +39,8 @@ class Harness(Table):
     project: Project
     ci: Ci = Ci()
     lint: Lint = Lint()
+    recipes: Recipes | None = None
+    trust: Trust = Trust()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     workers: dict[str, Worker]
     suites: dict[str, Suite] = Field(default_factory=dict)
@@ -131,6 +135,8 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("project",): Project,
         ("ci",): Ci,
         ("lint",): Lint,
+        ("recipes",): Recipes,
+        ("trust",): Trust,
         ("coverage",): Coverage,
         ("workers",): Worker,
         ("suites",): Suite,
@@ -156,6 +162,7 @@ def _check_references(harness: Harness, path: Path) -> None:
             if group not in harness.groups
         ]
     used = [("lint.worker", harness.lint.worker)] if harness.lint.worker else []
+    used += [("recipes.worker", harness.recipes.worker)] if harness.recipes else []
     for name, suite in harness.suites.items():
         used += [(f"suites.{name}.worker", suite.worker)]
         used += [(f"suites.{name}.roles.{role}", worker) for role, worker in suite.roles.items()]
@@ -173,6 +180,9 @@ def _check_references(harness: Harness, path: Path) -> None:
             problems.append(
                 f"images.{name}.base: no base {image.base!r}; {nearest(image.base, harness.bases)}"
             )
+    if harness.ci.runner and harness.ci.runner not in harness.runners:
+        said = nearest(harness.ci.runner, harness.runners)
+        problems.append(f"ci.runner: no runner {harness.ci.runner!r}; {said}")
     problems += [
         f"{where}: no worker {worker!r}; {nearest(worker, harness.workers)}"
         for where, worker in used

@@ -6,8 +6,9 @@ import os
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from exacthead import machine
 from exacthead.bootstrap import cache_folder
+from exacthead.preflight import machine
+from exacthead.preflight.problem import refuse
 from exacthead.workers.index import read_indexes
 from exacthead.workers.resolve import build_supplies, resolve
 from exacthead.workers.store import Store
@@ -30,8 +31,7 @@ def open_store(root: Path) -> Store:
 
 def check_machine(harness: Harness, names: Iterable[str], flavour: str, store: Store) -> None:
     """Refuse a machine that lacks something for the named workers; all of it is said at once."""
-    there = {name for each in store.list() if each.state == "ready" for name in each.names}
-    machine.check(machine.needs(harness, names, flavour, store.layout.root, there))
+    refuse(list(machine.lacking(machine.worker_needs(harness, names, flavour, store))))
 
 
 def resolve_all(harness: Harness, names: Iterable[str], flavour: str) -> dict[str, Spec]:

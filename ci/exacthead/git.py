@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from exacthead.errors import HarnessError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 # A git hook sets these; they would make git look at another repository than the folder's own.
 _ELSEWHERE = frozenset(
@@ -40,9 +40,20 @@ def git(root: Path, *args: str) -> str:
 
 
 def git_bytes(
-    root: Path, *args: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    root: Path,
+    *args: str,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    accepted: Collection[int] = (0,),
 ) -> bytes:
     """Run git in ``root`` with further variables, if need be, and return its standard output.
+
+    Args:
+        root: a folder of the checkout.
+        args: of git.
+        stdin: what it reads.
+        environment: further variables.
+        accepted: the exit codes that are an answer and no failure.
 
     Raises:
         HarnessError: git is not there or failed, in its own words.
@@ -59,7 +70,7 @@ def git_bytes(
         )
     except FileNotFoundError:
         raise HarnessError(asked, "no git on PATH", "apt-get install git") from None
-    if done.returncode != 0:
+    if done.returncode not in accepted:
         raise HarnessError(
             asked,
             done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}",
@@ -91,7 +102,13 @@ class Scratch:
         """The index file; git makes it when it is missing."""
         return self.folder / "index"
 
-    def git(self, *args: str, stdin: bytes = b"", own_index: bool = False) -> bytes:
+    def git(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        own_index: bool = False,
+        accepted: Collection[int] = (0,),
+    ) -> bytes:
         """Run git over both; with ``own_index`` over the checkout's index and our store."""
         # Quoted as git reads it: a colon in the path would end it.
         escaped = self._objects.replace("\\", "\\\\").replace('"', '\\"')
@@ -103,7 +120,9 @@ class Scratch:
             environment["GIT_INDEX_FILE"] = str(self.index)
         # A split index would keep its shared half in the checkout's own git folder.
         arguments = ("-c", "core.splitIndex=false", *args)
-        return git_bytes(self.root, *arguments, stdin=stdin, environment=environment)
+        return git_bytes(
+            self.root, *arguments, stdin=stdin, environment=environment, accepted=accepted
+        )
 
     def write_tree(self) -> str:
         """The tree of the index; its objects need not be in any store."""

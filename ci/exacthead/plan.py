@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from exacthead.contracts.load import load as load_contract
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
 from exacthead.runs.files import read_json
+from exacthead.runs.gates import in_order
 from exacthead.units.shard import Shard, read_shard
 from exacthead.verdict import Kind, Verdict
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from exacthead.config import Harness
+    from exacthead.tables import Job
     from exacthead.workers.spec import Spec
 
 # Order of iteration and hash seeds are part of a plan, so that a replay meets the same ones.
@@ -50,7 +51,11 @@ class Item:
         required: whether the run is red when this item is not green.
         notes: what its report must say of how it was planned.
         network: whether it reaches one, where it is run in a container.
-        accelerators: how many it is given there.
+        cpus: how many processors it takes while it runs.
+        memory_gb: how much memory, in GB of 10^9 bytes.
+        accelerators: how many it takes, and is given in a container.
+        needs: its gates: items, or suites and jobs as a whole, that must be green before it runs.
+        secrets: names of variables that its processes are given too; their values are nobody's.
     """
 
     id: str
@@ -66,7 +71,11 @@ class Item:
     required: bool = True
     notes: tuple[str, ...] = ()
     network: bool = False
+    cpus: int = 1
+    memory_gb: float = 1.0
     accelerators: int = 0
+    needs: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -126,7 +135,11 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan.json; a digest that does not match its content is an error."""
+    """Read a plan: plan.json of a run, or what the session `plan` wrote.
+
+    Raises:
+        HarnessError: there is none, preflight refused it, or its digest does not match its content.
+    """
     todo = "name a folder that a run of this harness has written"
     plan, digest = read_json(path, _plan, todo, "the plan")
     if plan.digest != digest:
@@ -140,6 +153,10 @@ def read_plan(path: Path) -> Plan:
 
 def _plan(data: dict[str, Any]) -> tuple[Plan, str]:
     """A plan, and the digest that it had when it was written."""
+    if "plan" in data:
+        if data["plan"] is None:
+            raise ValueError(f"preflight refused it: {len(data['problems'])} problems")
+        data = data["plan"]
     digest = str(data.pop("digest"))
     items = tuple(_read_item(item) for item in data.pop("items"))
     head, notes = Head(**data["head"]), tuple(data["notes"])
@@ -153,6 +170,8 @@ def _read_item(data: dict[str, Any]) -> Item:
             **data,
             "command": tuple(data["command"]),
             "notes": tuple(data["notes"]),
+            "needs": tuple(data.get("needs", ())),
+            "secrets": tuple(data.get("secrets", ())),
             "shard": read_shard(data["shard"]),
             "settled": Verdict(Kind(settled["kind"]), settled["reason"]) if settled else None,
         }
@@ -162,36 +181,45 @@ def _read_item(data: dict[str, Any]) -> Item:
 def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tuple[Item, ...]:
     """The legs of a job (all, or the named ones) in the order that harness.toml gives.
 
+    That its files are there is preflight's to say.
+
     Raises:
-        HarnessError: an unknown job or leg, no script, or a contract that is missing or not valid.
+        HarnessError: an unknown job or leg.
     """
     job = harness.job(job_name)
-    chosen = tuple(dict.fromkeys(legs)) or tuple(job.legs)
-    for leg in chosen:
+    named = tuple(dict.fromkeys(legs))
+    for leg in named:
         if leg not in job.legs:
             raise HarnessError(
                 f"leg {leg!r} of job {job_name!r}", "no such leg", nearest(leg, job.legs)
             )
-    if not (harness.root / job.script).is_file():
-        raise HarnessError(
-            f"job {job_name!r}", f"no file {job.script}", "restore it or mend the job"
-        )
-    for contract in {job.contract_of(leg) for leg in chosen}:
-        load_contract(harness.root / contract)  # a broken one must not be found after the run
     return tuple(
         Item(
             id=f"{job_name}.{leg}",
             kind="leg",
             command=("bash", job.script, leg),
             workers=job.legs[leg].workers,
-            environment=job.legs[leg].environment,
+            environment={**_recipe(job, leg), **job.legs[leg].environment},
             timeout_s=job.timeout_s,
             contract=job.contract_of(leg),
             network=job.network,
+            cpus=job.cpus,
+            memory_gb=job.memory_gb,
             accelerators=job.accelerators,
+            needs=job.needs,
+            secrets=job.secrets,
+            required=job.required,
         )
-        for leg in chosen
+        for leg in named or job.legs
     )
+
+
+def _recipe(job: Job, leg: str) -> dict[str, str]:
+    """What tells a leg's script its recipe; one override a line."""
+    if not job.recipe:
+        return {}
+    overrides = "\n".join(job.overrides_of(leg))
+    return {"EXACTHEAD_RECIPE": job.recipe, "EXACTHEAD_OVERRIDES": overrides}
 
 
 def worker_names(items: Iterable[Item]) -> list[str]:
@@ -222,7 +250,7 @@ def make_plan(  # noqa: PLR0913 - the parts of a plan are what they are
         head=head,
         runner=runner,
         flavour=flavour,
-        items=items,
+        items=in_order(items),
         keys={name: spec.key for name, spec in sorted(specs.items())},
         notes=worker_notes(specs),
         images=dict(images or {}),

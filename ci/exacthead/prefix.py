@@ -1,4 +1,4 @@
-"""Logs of several items on one terminal: whole lines, each with its item's name."""
+"""Logs of items on one terminal as they grow: whole lines, each with its item's name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from exacthead.terminal import may_be_lost
 
 if TYPE_CHECKING:
     from typing import TextIO
+
+    from exacthead.runs.result import ItemResult
 
 
 # A line that has grown longer is shown as it is.
@@ -23,6 +25,9 @@ class Prefixed:
         self._begun: dict[str, str] = {}
         self._lock = Lock()
 
+    def begin(self, item_id: str) -> None:
+        """An item begins; its first line says so soon enough."""
+
     def write(self, item_id: str, text: str) -> None:
         """Take what the log of an item grew by."""
         with self._lock:
@@ -32,11 +37,11 @@ class Prefixed:
             self._begun[item_id] = rest
             self._show(item_id, lines)
 
-    def finish(self, item_id: str) -> None:
+    def end(self, result: ItemResult) -> None:
         """Show the last line of an item that has ended, if it has no line end."""
         with self._lock:
-            rest = self._begun.pop(item_id, "")
-            self._show(item_id, [rest] if rest else [])
+            rest = self._begun.pop(result.item_id, "")
+            self._show(result.item_id, [rest] if rest else [])
 
     def _show(self, item_id: str, lines: list[str]) -> None:
         with may_be_lost():

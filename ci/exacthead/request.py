@@ -11,6 +11,7 @@ import exacthead
 from exacthead.plan import python_variable, seeded
 from exacthead.runs.files import write_json
 from exacthead.runs.item import ItemRequest
+from exacthead.runs.packing import Asked
 from exacthead.tables import OWN_ROLE
 from exacthead.units.order import ShardOrder
 
@@ -69,6 +70,8 @@ def make_request(  # noqa: PLR0913, PLR0917 - what a request is made of
             **{python_variable(role): python for role, python in roles.items()},
         },
         pythonpath=harness.import_folders,
+        secrets=item.secrets,
+        asked=Asked(item.cpus, item.memory_gb, item.accelerators),
         inside=inside,
     )
 

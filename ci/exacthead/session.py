@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead import junit
+from exacthead.blocks import watching
 from exacthead.changes import Changes, read_changes
 from exacthead.conclude import conclude, counts
 from exacthead.ended import Ended
@@ -20,12 +19,14 @@ from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
 from exacthead.git import git
 from exacthead.head import read_head
+from exacthead.pace import Pace
 from exacthead.patch import keep_changes, read_kept
-from exacthead.prefix import Prefixed
 from exacthead.request import give_order, make_request
+from exacthead.resume import left_lines, reproduce_line
 from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.gates import Gates
 from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.render import markdown, plain, show
 from exacthead.runs.summary import summarize
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from exacthead.junit import Totals
     from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
+    from exacthead.runs.folder import ItemFolder
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
     from exacthead.workers.spec import Spec
@@ -69,6 +71,9 @@ class Session:
         base: the revision that the change is compared with; empty for none.
         gate: whether the change's coverage must reach its limit; needs ``base``.
         inside: the image of each item, by its id; empty outside of images.
+        pace: how many items run at once.
+        kept: the results of items that have run already in the same folder, by their ids.
+        changed: how the checkout was changed while these ran.
     """
 
     harness: Harness
@@ -84,7 +89,9 @@ class Session:
     base: str = ""
     gate: bool = False
     inside: Mapping[str, InImage] = field(default_factory=dict)
-    _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
+    pace: Pace = field(default_factory=Pace)
+    kept: Mapping[str, ItemResult] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     def run(self) -> int:
         """Build, run and report; returns the process's exit code."""
@@ -130,13 +137,23 @@ class Session:
             provenance = evidence(self.harness, self.plan, self.specs, workers, images)
             folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
-            execution = Execution(
-                folder, interrupts, conclude=self._conclude, echo=self._prefixed.write
-            )
-            state, results = execution.run(requests)
-            if changed := self._changed(folder):
-                folder.write_provenance(provenance.model_copy(update={"changed": changed}))
-            return self._report(folder, state, results)
+            capacity = self.pace.capacity(len(requests))
+            with watching(self.console, len(requests), at_once=self.pace.at_once) as watch:
+                execution = Execution(
+                    folder,
+                    interrupts,
+                    conclude=self._conclude,
+                    capacity=capacity,
+                    watch=watch,
+                    gates=Gates.of(self.plan.items),
+                    fail_fast=self.pace.fail_fast,
+                    kept=tuple(self.kept.values()),
+                )
+                state, results = execution.run(requests)
+            if changed := (*self.changed, *self._changed(folder)):
+                unlike = tuple(dict.fromkeys(changed))
+                folder.write_provenance(provenance.model_copy(update={"changed": unlike}))
+            return self.report(folder, state, results)
 
     def _changed(self, folder: RunFolder) -> tuple[str, ...]:
         """How the checkout is not what it was when the plan was made; then no head tells what ran.
@@ -157,18 +174,20 @@ class Session:
     def _none_ran(self, folder: RunFolder, state: State, reason: str) -> int:
         """Every item gets its verdict and files also when there was no worker to run it in."""
         folder.write_provenance(evidence(self.harness, self.plan, self.specs, {}))
-        results = []
+        results = list(self.kept.values())
         for request in self._requests(folder, {}):
             result = self._conclude(request, not_run(request, reason))
             request.folder.write_result(result)
             results.append(result)
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        return self._report(folder, state, results)
+        return self.report(folder, state, results)
 
     def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
         pythons = {name: worker.python for name, worker in workers.items()}
         requests = []
         for item in self.plan.items:
+            if item.id in self.kept:
+                continue
             place = self.inside.get(item.id)
             inside = replace(place, run=folder.path.name) if place else None
             into = folder.item(item.id)
@@ -179,14 +198,13 @@ class Session:
         return requests
 
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
-        self._prefixed.finish(request.item_id)
         item = self.plan.item(request.item_id)
         ended = Ended(item, request, outcome, self._properties(item))
         result = conclude(ended, self.judgement)
         return result.model_copy(
             update={
                 "required": item.required,
-                "reproduction": self._reproduction(request),
+                "reproduction": self.reproduction(request.folder, request.item_id),
                 "workers": tuple(sorted(set(item.workers.values()))),
                 "notes": (*self.remarks, *item.notes, *result.notes),
             }
@@ -197,18 +215,31 @@ class Session:
         keys = {f"worker:{role}": self.plan.keys[name] for role, name in item.workers.items()}
         return {"head": str(self.plan.head), "seed": str(item.seed), **keys}
 
-    def _reproduction(self, request: ItemRequest) -> str:
-        """One line for a shell in the checkout that holds the runs."""
-        run = request.folder.path.parent.parent
-        home = self.runs.parent
-        shown = run.relative_to(home) if run.is_relative_to(home) else run
-        # Where the harness is installed and not part of the repository, there is no noxw.
-        noxw = (home / "noxw").exists()
-        command = "./noxw -s reproduce --" if noxw else "python -m exacthead reproduce"
-        return f"{command} {shlex.quote(f'{shown}/{request.item_id}')}"
+    def reproduction(self, folder: ItemFolder, item_id: str) -> str:
+        """What runs an item again: one line for a shell in the checkout that holds the runs."""
+        run = folder.path.parent.parent
+        return reproduce_line(self.runs.parent, run, item=item_id)
 
-    def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
-        """The same text for the folder, the terminal and the CI system; the closing line last."""
+    def report(
+        self,
+        folder: RunFolder,
+        state: State,
+        results: Sequence[ItemResult],
+        more: Sequence[str] = (),
+    ) -> int:
+        """The same text for the folder, the terminal and the CI system; the closing line last.
+
+        Args:
+            folder: the run's; all its items are there.
+            state: what became of it so far; without its JUnit or its coverage it is no pass.
+            results: of its items.
+            more: lines of Markdown that its report begins its sections with.
+
+        Returns:
+            The exit code.
+        """
+        place = {item.id: number for number, item in enumerate(self.plan.items)}
+        results = sorted(results, key=lambda each: place[each.item_id])
         measured = self._measure(folder)
         # A file that is missing shows as an error in the merged one.
         files = [folder.item_path(result.item_id).junit for result in results]
@@ -218,7 +249,9 @@ class Session:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
         sections = (
+            *more,
             *_lost(totals),
+            *left_lines(self.plan, results, folder, self.runs.parent),
             *self.judgement.lines(*self._planned()),
             *(measured.lines() if measured else ()),
         )

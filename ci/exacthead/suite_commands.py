@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exacthead.commands import chosen_runner, invocation
-from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
-from exacthead.images.where import in_images, placed, used, wanted
-from exacthead.judgement import judgement
+from exacthead.images.where import wanted
 from exacthead.measured import keep_maps
-from exacthead.plan import make_plan
-from exacthead.session import Session
+from exacthead.opening import Opening, opened
+from exacthead.pace import read_pace
+from exacthead.selection import Asked
 from exacthead.shards.record import record_run
 from exacthead.suite_items import Wish, read_arguments, read_shard_option
-from exacthead.suite_plan import Planning, planned
-from exacthead.suites import check_orphans, choose, suite_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
 
     from rich.console import Console
 
@@ -43,7 +37,7 @@ def unit(harness: Harness, arguments: Namespace, console: Console) -> int:
         changed_since=arguments.changed_since,
     )
     gate = _gate(harness, arguments, wish)
-    with _suites(harness, arguments, wish, console, arguments.base) as session:
+    with opened(_opening(harness, arguments, wish, console, arguments.base)) as session:
         return replace(session, gate=gate).run()
 
 
@@ -52,7 +46,8 @@ def impact(harness: Harness, arguments: Namespace, console: Console) -> int:
     if read_head(harness.root).dirty:
         todo = "commit first: what changed since then is asked of git"
         raise HarnessError("impact", "the checkout is no commit", todo)
-    with _suites(harness, arguments, Wish(contexts=True, processes=1), console) as session:
+    wish = Wish(contexts=True, processes=1)
+    with opened(_opening(harness, arguments, wish, console)) as session:
         folder = session.new_folder()
         code = session.run_in(folder)
         for line in keep_maps(harness, session.plan, folder):
@@ -60,59 +55,21 @@ def impact(harness: Harness, arguments: Namespace, console: Console) -> int:
         return code
 
 
-@contextmanager
-def _suites(
+def _opening(
     harness: Harness, arguments: Namespace, wish: Wish, console: Console, base: str = ""
-) -> Iterator[Session]:
-    """A session for the suites that are asked for, with its workers ready and held."""
-    check_orphans(harness)
-    suites = choose(harness, arguments.suite)
-    name, runner = chosen_runner(harness, arguments.runner)
-    store = open_store(harness.root)
-    workers = suite_workers(harness, suites)
-    check_machine(harness, workers, arguments.flavour, store)
-    specs = resolve_all(harness, workers, arguments.flavour)
-    head, runs = read_head(harness.root), harness.root / "runs"
-    known = judgement(harness.root, runs, name, head, base)
-
-    def say(line: str) -> None:
-        console.out(f"exacthead: {line}")
-
-    asked = wanted(arguments)
-    with (
-        ExitStack() as held,
-        planned(Planning(harness, specs, store, runner, wish, say), suites) as made,
-    ):
-        images = None
-        if asked:
-            # What runs is decided by now, in the workers of this machine, whatever the image.
-            running = [item for item in made.items if item.settled is None]
-            images = held.enter_context(
-                placed(harness, running, asked, flavour=arguments.flavour, runner=runner, say=say)
-            )
-            specs = {**specs, **used(images, images.specs)}
-        plan = make_plan(
-            head,
-            made.items,
-            specs,
-            runner=name,
-            flavour=arguments.flavour,
-            invocation=invocation(),
-            images=images.images if images else None,
-        )
-        session = Session(
-            harness,
-            plan,
-            specs,
-            store,
-            console,
-            runs,
-            known,
-            held=made.workers,
-            logs=made.logs,
-            base=base,
-        )
-        yield in_images(session, images)
+) -> Opening:
+    """What is asked of the suites."""
+    return Opening(
+        harness,
+        Asked(suites=tuple(arguments.suite), kinds=("suite",), sharded=wish.shard is not None),
+        wish,
+        console,
+        flavour=arguments.flavour,
+        runner_name=arguments.runner or "",
+        wanted=wanted(arguments),
+        base=base,
+        pace=read_pace(arguments),
+    )
 
 
 def record(harness: Harness, arguments: Namespace, console: Console) -> int:

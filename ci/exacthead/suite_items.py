@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
@@ -123,7 +123,7 @@ def pytest_arguments(suite: Suite, wish: Wish) -> tuple[str, ...]:
 
 def settled_item(name: str, suite: Suite, wish: Wish, verdict: Verdict) -> Item:
     """The item of a suite of which nothing is run; what is only skipped must be so on purpose."""
-    required = wish.strict or verdict.kind is not Kind.SKIPPED
+    required = suite.required and (wish.strict or verdict.kind is not Kind.SKIPPED)
     return replace(_item(name, suite, wish), settled=verdict, required=required)
 
 
@@ -142,31 +142,11 @@ def shard_items(
     parts, report = _divided(suite, found.nodeids, history, wish)
     of = len(parts)
     numbers = (wish.shard[0],) if wish.shard else range(1, of + 1)
-    others = partial(_others, _by_file(found.collected.nodeids))
-    duplicates = (f"two tests are called {each}" for each in found.collected.duplicates)
-    faults = (*duplicates, *found.absent.faults)
+    making = _Making(name, suite, found, wish)
     items = []
     for number in numbers:
         part = parts[number - 1]
-        shard = Shard(
-            suite=name,
-            number=number,
-            of=of,
-            paths=suite.paths,
-            groups=part.groups,
-            arguments=pytest_arguments(suite, wish),
-            processes=min(wish.processes or suite.processes, max(1, len(part.groups))),
-            test_timeout_s=suite.test_timeout_s,
-            retries=wish.retries,
-            complete=not (found.left_out or found.collected.deselected),
-            elsewhere=others(part.groups),
-            faults=faults,
-            expected_s=round(part.seconds, 3),
-            may_skip=suite.may_skip or not wish.strict,
-            coverage=suite.coverage and wish.coverage,
-            contexts=wish.contexts,
-        )
-        item = replace(_item(name, suite, wish, number, of), shard=shard)
+        item = making.item(number, of, part.groups, part.seconds)
         if not part.groups:
             reason = f"empty by plan: {len(found.nodeids)} tests over {of} shards"
             if found.left_out:
@@ -175,6 +155,94 @@ def shard_items(
         items.append(item)
     items[0] = replace(items[0], notes=(*report, *_notes(found), *found.notes))
     return tuple(items)
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What all items of one suite share."""
+
+    name: str
+    suite: Suite
+    found: Found
+    wish: Wish
+
+    def item(
+        self, number: int, of: int, groups: tuple[tuple[str, ...], ...], seconds: float
+    ) -> Item:
+        """The item that runs these groups, which should take so long."""
+        suite, found, wish = self.suite, self.found, self.wish
+        duplicates = (f"two tests are called {each}" for each in found.collected.duplicates)
+        shard = Shard(
+            suite=self.name,
+            number=number,
+            of=of,
+            paths=suite.paths,
+            groups=groups,
+            arguments=pytest_arguments(suite, wish),
+            processes=min(wish.processes or suite.processes, max(1, len(groups))),
+            test_timeout_s=suite.test_timeout_s,
+            retries=wish.retries,
+            complete=not (found.left_out or found.collected.deselected),
+            elsewhere=_others(self.by_file, groups),
+            faults=(*duplicates, *found.absent.faults),
+            expected_s=round(seconds, 3),
+            may_skip=suite.may_skip or not wish.strict,
+            coverage=suite.coverage and wish.coverage,
+            contexts=wish.contexts,
+        )
+        return replace(_item(self.name, suite, wish, number, of), shard=shard)
+
+    @cached_property
+    def by_file(self) -> dict[str, list[str]]:
+        """The collected tests by their file."""
+        return _by_file(self.found.collected.nodeids)
+
+
+def repeated_items(
+    name: str, suite: Suite, found: Found, earlier: Sequence[Shard], wish: Wish
+) -> tuple[Item, ...]:
+    """Shards of an earlier run again: their tests that are still there, in the same groups.
+
+    Args:
+        name: the suite's.
+        suite: its declaration.
+        found: its tests as they are now.
+        earlier: the shards.
+        wish: how it is to be run.
+    """
+    there, making = set(found.nodeids), _Making(name, suite, found, wish)
+    items = []
+    for old in earlier:
+        kept = (tuple(each for each in group if each in there) for group in old.groups)
+        groups = tuple(group for group in kept if group)
+        item = making.item(old.number, old.of, groups, old.expected_s)
+        if item.shard:
+            # The suite has other tests, of which this session says nothing.
+            item = replace(item, shard=replace(item.shard, complete=False))
+        if gone := len(old.nodeids) - sum(map(len, groups)):
+            note = f"{gone} of the {len(old.nodeids)} tests of the earlier run are gone"
+            item = replace(item, notes=(note,))
+            if not groups:
+                item = replace(item, settled=Verdict(Kind.NOT_RUN, note))
+        items.append(item)
+    items[0] = replace(items[0], notes=(*items[0].notes, *_notes(found), *found.notes))
+    return tuple(items)
+
+
+def unread_items(
+    name: str, suite: Suite, wish: Wish, note: str, earlier: Sequence[Shard] = ()
+) -> tuple[Item, ...]:
+    """The items of a suite of which nobody knows the tests yet; ``note`` says why."""
+    if earlier:
+        numbers = [(shard.number, shard.of) for shard in earlier]
+    elif wish.shard:
+        numbers = [wish.shard]
+    else:
+        of = wish.shards or suite.shards
+        numbers = [(number, of) for number in range(1, of + 1)]
+    return tuple(
+        replace(_item(name, suite, wish, number, of), notes=(note,)) for number, of in numbers
+    )
 
 
 def _divided(
@@ -229,5 +297,10 @@ def _item(name: str, suite: Suite, wish: Wish, number: int = 1, of: int = 1) -> 
         environment=suite.environment,
         timeout_s=suite.timeout_s,
         network=suite.network,
+        cpus=suite.cpus,
+        memory_gb=suite.memory_gb,
         accelerators=suite.accelerators,
+        needs=suite.needs,
+        secrets=suite.secrets,
+        required=suite.required,
     )

@@ -1,46 +1,29 @@
-"""Suites: which are run, whether every test file is in one, and what of them this machine can't."""
+"""Suites: their workers and files, and what of them this machine cannot run."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from pathlib import Path, PurePosixPath
+from functools import cached_property, lru_cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from exacthead.changes import own_folders, toplevel
-from exacthead.errors import HarnessError
 from exacthead.git import git
 from exacthead.images.start import no_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from exacthead.config import Harness
     from exacthead.tables import Runner, Suite
 
 _IMPORT_S = 300.0
-_SHOWN = 20
 _FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-
-
-def choose(harness: Harness, names: Iterable[str] = ()) -> tuple[str, ...]:
-    """The named suites once each, by default all that need no request.
-
-    Raises:
-        HarnessError: an unknown suite, or a listed path that is gone.
-    """
-    usual = (name for name, suite in harness.suites.items() if not suite.on_request)
-    chosen = tuple(dict.fromkeys(names)) or tuple(usual)
-    for name in chosen:
-        suite = harness.suite(name)
-        gone = [path for path in suite.paths if not (harness.root / path).exists()]
-        if gone:
-            raise HarnessError(
-                f"suite {name!r}", f"no such path: {', '.join(gone)}", "mend its paths"
-            )
-    return chosen
 
 
 def suite_workers(harness: Harness, names: Iterable[str]) -> list[str]:
@@ -49,37 +32,63 @@ def suite_workers(harness: Harness, names: Iterable[str]) -> list[str]:
     return sorted({each for suite in suites for each in (suite.worker, *suite.roles.values())})
 
 
-def check_orphans(harness: Harness) -> None:
-    """Refuse a checkout in which a test file belongs to no suite.
+@dataclass(frozen=True)
+class Belonging:
+    """Which test files belong to which suite; files are listed, and links followed, once."""
 
-    Files are those that git tracks or would track, without those of workers and runs, which need
-    not be ignored.
+    harness: Harness
 
-    Raises:
-        HarnessError: naming the orphans.
+    def of(self, name: str) -> list[str]:
+        """The test files below the paths of a suite, from the root, sorted."""
+        paths = self.harness.suite(name).paths
+        return sorted(path for path in self._tests if self._folders.below(path, paths))
+
+    @cached_property
+    def _tests(self) -> list[str]:
+        files = repository_files(self.harness)
+        return [path for path in files if is_test(self.harness, path, self._folders)]
+
+    @cached_property
+    def _folders(self) -> Folders:
+        return Folders(self.harness.root)
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Which files are below which folders of a checkout; each link is followed once."""
+
+    root: Path
+    _real: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def below(self, path: str, folders: Sequence[str]) -> bool:
+        """Whether a file is below one of the folders, as they are written or where links lead."""
+        if any(_within(path, _plain(folder)) for folder in folders):
+            return True
+        # A link to a file is where it stands; its folder, and what a suite names, is what is there.
+        parent, _, name = path.rpartition("/")
+        place = f"{self._resolved(parent)}/{name}"
+        return any(_within(place, self._resolved(folder)) for folder in folders)
+
+    def _resolved(self, folder: str) -> str:
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(self.root / folder)
+        return self._real[folder]
+
+
+@lru_cache
+def _plain(folder: str) -> str:
+    return PurePosixPath(folder).as_posix()
+
+
+def _within(path: str, folder: str) -> bool:
+    return folder in {".", path} or path.startswith(f"{folder}/")
+
+
+def repository_files(harness: Harness) -> list[str]:
+    """What git tracks or would track, from the root; no files of workers and runs.
+
+    These need not be ignored.
     """
-    found = orphans(harness, _files(harness))
-    if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise HarnessError(
-            "every test file in a suite",
-            f"in none: {', '.join(found[:_SHOWN])}{more}",
-            "add each to the paths of a suite in harness.toml, or its folder to project.not_tests",
-        )
-
-
-def test_files(harness: Harness, name: str) -> list[str]:
-    """The test files below the paths of a suite, from the root, sorted."""
-    paths = harness.suite(name).paths
-    return sorted(
-        path
-        for path in _files(harness)
-        if is_test(harness, path) and _below(harness.root, path, paths)
-    )
-
-
-def _files(harness: Harness) -> list[str]:
-    """What git tracks or would track, without the files of workers and runs."""
     hidden = own_folders(harness.root, toplevel(harness.root))
     excluded = ("--exclude-standard", *(f"--exclude={pattern}" for pattern in hidden))
     listed = git(harness.root, "ls-files", "-z", "--cached", "--others", *excluded)
@@ -88,39 +97,35 @@ def _files(harness: Harness) -> list[str]:
 
 def orphans(harness: Harness, files: Iterable[str]) -> list[str]:
     """The test files among ``files`` (paths from the root) that are in no suite, sorted."""
-    return sorted(path for path in files if is_test(harness, path) and not in_suite(harness, path))
+    folders = Folders(harness.root)
+    return sorted(
+        path
+        for path in files
+        if is_test(harness, path, folders) and not in_suite(harness, path, folders)
+    )
 
 
-def is_test(harness: Harness, path: str) -> bool:
+def is_test(harness: Harness, path: str, folders: Folders | None = None) -> bool:
     """Whether a file, given from the root, is called as test files are and is none by exception."""
     project = harness.project
-    named = any(fnmatch(PurePosixPath(path).name, pattern) for pattern in project.test_files)
-    return named and not _below(harness.root, path, project.not_tests)
+    named = any(fnmatch(path.rpartition("/")[2], pattern) for pattern in project.test_files)
+    return named and not (folders or Folders(harness.root)).below(path, project.not_tests)
 
 
-def in_suite(harness: Harness, path: str) -> bool:
+def in_suite(harness: Harness, path: str, folders: Folders | None = None) -> bool:
     """Whether a file, given from the root, is below a path of a suite."""
     paths = [path for suite in harness.suites.values() for path in suite.paths]
-    return _below(harness.root, path, paths)
-
-
-def _below(root: Path, path: str, folders: Sequence[str]) -> bool:
-    """Whether a file is below one of the folders, as they are written or where links lead."""
-    if any(PurePosixPath(path).is_relative_to(folder) for folder in folders):
-        return True
-    # A link to a file is where it stands; its folder, and what a suite names, is what is there.
-    place = Path(os.path.realpath((root / path).parent), PurePosixPath(path).name)
-    return any(place.is_relative_to(os.path.realpath(root / folder)) for folder in folders)
+    return (folders or Folders(harness.root)).below(path, paths)
 
 
 def unmet(
-    suite: Suite, python: Path, runner: Runner, environment: Mapping[str, str]
+    suite: Suite, python: Path | None, runner: Runner, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
     """What the suite needs and this runner has not, a phrase each.
 
     Args:
         suite: with its requirements and resources.
-        python: the interpreter of its worker.
+        python: the interpreter of its worker; None before that is built, when no module is asked.
         runner: the machine's resources.
         environment: of the interpreter while it looks for a module.
     """
@@ -133,7 +138,7 @@ def unmet(
             missing.append(problem)
         elif kind == "program" and not shutil.which(rest):
             missing.append(f"no {rest} on PATH")
-        elif kind == "module" and not _importable(python, rest, environment):
+        elif kind == "module" and python and not _importable(python, rest, environment):
             missing.append(f"no module {rest} in worker {suite.worker}")
     return tuple(missing)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -78,22 +78,44 @@ class Worker(Table):
 class Resources(Table):
     """What an item asks of the machine; memory in GB of 10^9 bytes.
 
-    ``network`` is whether it reaches one, where it is run in a container.
+    ``network`` is whether it reaches one, where it is run in a container. ``needs`` are its gates:
+    ``unit.SUITE``, a job, or ``JOB.LEG``; behind a red one it is not run. Unless ``required``, it
+    leaves the run green when it is red itself. ``shared_memory_gb`` is what it puts into /dev/shm.
     """
 
     cpus: int = Field(default=1, ge=1)
     memory_gb: float = Field(default=1.0, gt=0)
+    shared_memory_gb: float = Field(default=0.0, ge=0)
     accelerators: int = Field(default=0, ge=0)
     network: bool = False
+    needs: tuple[str, ...] = ()
+    required: bool = True
+
+
+class Runnable(Resources):
+    """What suites and jobs have in common.
+
+    ``level`` is how much of the stack it needs: L0 unit and hygiene, L1 verifiers and components,
+    L2 rollouts, L3 training. What is ``on_request`` runs only when it is named. ``secrets`` are
+    names of variables that it cannot do without.
+    """
+
+    level: Level = "L0"
+    on_request: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 class Runner(Table):
-    """A machine's resources; ``pids`` limits the processes and threads of one container."""
+    """A machine's resources; ``pids`` limits the processes and threads of one container.
+
+    ``labels`` are how GitHub finds such a machine.
+    """
 
     cpus: int = Field(ge=1)
     memory_gb: float = Field(gt=0)
     accelerators: int = Field(default=0, ge=0)
     pids: int = Field(default=8192, ge=1)
+    labels: tuple[str, ...] = Field(default=("ubuntu-24.04",), min_length=1)
 
     def short_of(self, asked: Resources, has: str = "there are") -> list[str]:
         """Each resource that is less here than what is asked for, with both numbers."""
@@ -107,12 +129,11 @@ class Runner(Table):
         ]
 
 
-class Suite(Resources):
+class Suite(Runnable):
     """A set of unit tests with the worker they need. Times in seconds, memory in GB.
 
     ``markers`` is pytest's ``-m`` expression; ``arguments`` are further arguments of pytest.
     ``roles`` are further workers, for tests that start processes in them: role -> worker name.
-    A suite that is ``on_request`` runs only when it is named.
     ``requires`` names what must be there, or the suite is skipped: ``accelerator``,
     ``program:NAME`` on PATH, ``module:NAME`` importable in the worker, ``engine``: a container
     engine that runs, or may be started.
@@ -128,8 +149,6 @@ class Suite(Resources):
     arguments: tuple[str, ...] = ()
     roles: dict[str, str] = Field(default_factory=dict)
     requires: tuple[str, ...] = ()
-    level: Level = "L0"
-    on_request: bool = False
     timeout_s: float = Field(default=600.0, gt=0)
     test_timeout_s: float = Field(default=120.0, gt=0)
     shards: int = Field(default=1, ge=1)
@@ -165,37 +184,84 @@ class Coverage(Table):
 
 
 class Leg(Table):
-    """One isolated run of a job: which worker plays which role, its environment and contract."""
+    """One isolated run of a job: which worker plays which role, its environment and contract.
+
+    ``overrides`` come behind the job's. ``kinds`` says which role is which of the recipe's kinds of
+    process, where their names differ: kind -> role. ``packages`` are version ranges that the worker
+    of a role must have, for what the leg switches on: role -> requirements. ``metrics`` are
+    patterns of names that it writes besides the recipe's.
+    """
 
     workers: dict[str, str]
     environment: dict[str, str] = Field(default_factory=dict)
     contract: str | None = None
+    overrides: tuple[str, ...] = ()
+    kinds: dict[str, str] = Field(default_factory=dict)
+    packages: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
 
 
-class Job(Resources):
-    """A functional script with its contract, needs and legs. Times in seconds, memory in GB."""
+class Job(Runnable):
+    """A functional script with its contract, needs and legs. Times in seconds, memory in GB.
+
+    ``recipe`` is what its legs run with the entry point ``entry`` and ``overrides``
+    (``key=value``); ``binds`` says what that must come to, by the recipe's keys. Scripts find both
+    in ``EXACTHEAD_RECIPE`` and ``EXACTHEAD_OVERRIDES``.
+    """
 
     script: str
     contract: str
     level: Level
     timeout_s: float = Field(gt=0)
     legs: dict[str, Leg]
+    recipe: str = ""
+    entry: str = ""
+    overrides: tuple[str, ...] = ()
+    binds: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
     def contract_of(self, leg: str) -> str:
         """The leg's own contract, else the job's."""
         return self.legs[leg].contract or self.contract
 
+    def overrides_of(self, leg: str) -> tuple[str, ...]:
+        """What the leg's recipe is overridden with; later ones win."""
+        return (*self.overrides, *self.legs[leg].overrides)
+
+
+class Recipes(Table):
+    """Who answers questions about recipes: ``python -m MODULE`` in ``worker``, a light one."""
+
+    worker: str
+    module: str
+
 
 class Ci(Table):
-    """What .ci/run calls after the README's two commands."""
+    """What .ci/run calls after the README's two commands, and what CI services are told.
+
+    ``services`` have their files generated. ``packages`` are Debian's, which a service's machine
+    needs; ``image`` is the container image in which GitLab runs; ``runner`` is what is planned for
+    when nobody asks for another, by default the machine that plans.
+    """
 
     sessions: tuple[str, ...] = ()
+    services: tuple[Literal["github", "gitlab"], ...] = ()
+    packages: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")], ...] = ()
+    image: str = ""
+    runner: str = ""
+
+
+class Trust(Table):
+    """Who may vouch for the head of an outside pull request, by the name that the host knows."""
+
+    vouchers: tuple[str, ...] = ()
 
 
 class Lint(Table):
-    """The static checks. ``worker`` has ruff, mypy, shellcheck and shfmt in it.
+    """The static checks. ``worker`` has ruff, mypy, shellcheck, shfmt and the rest in it.
 
-    Without it only those checks run that need no tools: locks, known failures.
+    Without it only those checks run that need no tools. ``signed_off_since`` is the revision, as
+    ``origin/main``, behind which every commit must be signed off; None asks for none.
     """
 
     worker: str | None = None
+    signed_off_since: str | None = Field(default=None, min_length=1)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exacthead.equip import check_machine, open_store, ready, resolve_all
 from exacthead.errors import HarnessError
-from exacthead.lint import check_declared, check_sources
+from exacthead.lint.check import run_checks, without_tools
+from exacthead.lint.sources import Sources
+from exacthead.lint.tools import NEED_TOOLS, Tools
 from exacthead.runs.files import write_text
 from exacthead.workers.explain import explain
 from exacthead.workers.index import read_indexes
@@ -16,12 +19,11 @@ from exacthead.workers.locking import compile_harness_lock, compile_lock
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable
 
     from rich.console import Console
 
     from exacthead.config import Harness
-    from exacthead.lint import Finding
+    from exacthead.lint.finding import Finding
     from exacthead.workers.spec import Spec
     from exacthead.workers.store import Store
 
@@ -138,27 +140,28 @@ def lock(harness: Harness, arguments: Namespace, console: Console) -> int:
 
 def lint(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run the static checks: those that need tools in the worker that carries them."""
-    findings = check_declared(harness, say=console.out)
-    # Said at once: the worker may not be to be had.
-    _show(findings, console)
     name = harness.lint.worker
+    if name is None and arguments.fix:
+        raise HarnessError(
+            "lint --fix", "no worker has the tools", "declare [lint] worker in harness.toml"
+        )
+    # Said at once: the worker may not be to be had.
+    findings = run_checks(without_tools(harness, Sources.of(harness)), console.out)
     if name is None:
-        if arguments.fix:
-            raise HarnessError(
-                "lint --fix", "no worker has the tools", "declare [lint] worker in harness.toml"
-            )
-        console.out("ruff, mypy, shellcheck, shfmt: not run, harness.toml has no [lint] worker")
-        return int(bool(findings))
+        console.out(f"{', '.join(NEED_TOOLS)}: not run, harness.toml has no [lint] worker")
+    else:
+        findings += _with_tools(harness, name, console, fix=arguments.fix)
+    console.out(f"lint: {len(findings)} findings" if findings else "lint: ok")
+    return int(bool(findings))
+
+
+def _with_tools(harness: Harness, name: str, console: Console, *, fix: bool) -> list[Finding]:
     store = open_store(harness.root)
     check_machine(harness, [name], "cpu", store)
     specs = resolve_all(harness, [name], "cpu")
     with ready(harness, specs, store, console.out) as built:
-        tools = built[name].python.parent
-        more = check_sources(harness.root, tools, fix=arguments.fix, say=console.out)
-    _show(more, console)
-    return int(bool([*findings, *more]))
-
-
-def _show(findings: Iterable[Finding], console: Console) -> None:
-    for finding in findings:
-        console.out(f"\n{finding.check}:\n{finding.output}")
+        tools = Tools(harness, Sources.of(harness), built[name].python)
+        if fix:
+            tools.fix()
+            tools = replace(tools, sources=Sources.of(harness))
+        return run_checks(tools.checks(), console.out)

@@ -24,7 +24,6 @@ from unit.chaos.tree import GOING_S, MARKER, ROOT, Training, title
 if TYPE_CHECKING:
     from functional.faults.legs import Leg
 
-RECIPE = "functional/recipes/single_controller_chaos.yaml"
 SERVERS = Path(__file__).with_name("servers.py")
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -69,7 +68,8 @@ def start(leg: Leg, folder: Path) -> Training:
         role: os.environ[f"EXACTHEAD_PYTHON_{role.upper()}"]
         for role in ("policy", "generation", "gym")
     }
-    command = [pythons["policy"], "-m", "posttrain.single_controller", RECIPE]
+    command = [pythons["policy"], "-m", "posttrain.single_controller"]
+    command.append(os.environ["EXACTHEAD_RECIPE"])
     if leg.servers:
         pythons["gym"] = str(stand_in(pythons["gym"], leg.servers, temporary))
     command += [

@@ -148,13 +148,19 @@ def test_a_repository_that_declares_no_suite_is_not_green(small_repository: Repo
     text = (small_repository.root / "ci/harness.toml").read_text(encoding="utf-8")
     small_repository.commit({"ci/harness.toml": re.sub(r"(?s)\[suites.*?\n\n", "", text)})
 
-    code, orphaned = small_repository.exacthead("unit")
-    small_repository.git("rm", "--quiet", "-r", "unit")
-    second, printed = small_repository.exacthead("unit")
+    code, printed = small_repository.exacthead("unit")
 
-    assert (code, second) == (2, 2)
-    assert "in none: unit/sums/test_sums.py" in orphaned
+    assert code == 2
     assert "nothing is selected" in printed
+
+
+def test_a_test_file_in_no_suite_is_refused(small_repository: Repository) -> None:
+    small_repository.write({"unit/lost/test_lost.py": ""})
+
+    code, printed = small_repository.exacthead("unit")
+
+    assert code == 2
+    assert "in none: unit/lost/test_lost.py" in printed
 
 
 def test_an_interrupted_leg_is_gone_and_the_folder_says_so(small_repository: Repository) -> None:
@@ -269,3 +275,27 @@ def test_a_checkout_that_is_edited_during_a_run_is_no_exact_head(
         assert (said in printed) is edited
         changed = ["functional/count.contract.toml"] if edited else []
         assert read(run / "provenance.json")["changed"] == changed
+
+
+def test_a_declared_secret_reaches_its_job_and_no_file(small_repository: Repository) -> None:
+    text = (small_repository.root / "ci/harness.toml").read_text(encoding="utf-8")
+    script = (small_repository.root / "functional/count.sh").read_text(encoding="utf-8")
+    small_repository.commit(
+        {
+            "ci/harness.toml": text.replace('level = "L0"', 'level = "L0"\nsecrets = ["A_TOKEN"]'),
+            "functional/count.sh": f"[[ $A_TOKEN == hush-hush && -z ${{B_TOKEN-}} ]]\n{script}",
+        }
+    )
+
+    secrets = {"A_TOKEN": "hush-hush", "B_TOKEN": "of nobody here"}
+    code, printed = small_repository.exacthead("functional", "count", **secrets)
+
+    assert code == 0, printed
+    run = small_repository.run_folder()
+    kept = [path for path in run.rglob("*") if path.is_file()]
+    assert len(kept) > 5
+    assert not [path for path in kept if b"hush-hush" in path.read_bytes()]
+    assert read(run / "plan.json")["items"][0]["secrets"] == ["A_TOKEN"]
+    missing, said = small_repository.exacthead("functional", "count")
+    assert missing == 2
+    assert "the secret A_TOKEN for job 'count'" in said

@@ -45,7 +45,6 @@ workers = { policy = "a", generation = "b" }
 workers = { policy = "a" }
 environment = { LEG = "first" }
 """
-CONTRACT = '[[check]]\nname = "n"\nkind = "finite"\nmetric = "m"\n'
 
 
 @pytest.fixture
@@ -53,8 +52,6 @@ def harness(make_harness: Callable[[str], Harness]) -> Harness:
     harness = make_harness(DECLARED)
     for folder in ("one", "two", "three"):
         (harness.root / "unit" / folder).mkdir(parents=True)
-    (harness.root / "train.sh").write_text("", encoding="utf-8")
-    (harness.root / "train.contract.toml").write_text(CONTRACT, encoding="utf-8")
     return harness
 
 
@@ -87,12 +84,6 @@ def test_the_legs_come_in_the_declared_order_or_as_named(harness: Harness) -> No
 def test_a_leg_may_have_a_contract_of_its_own(make_harness: Callable[[str], Harness]) -> None:
     own = DECLARED.replace('LEG = "first" }', 'LEG = "first" }\ncontract = "own.contract.toml"')
     harness = make_harness(own)
-    for name in ("train.sh", "train.contract.toml"):
-        (harness.root / name).write_text(CONTRACT, encoding="utf-8")
-    with pytest.raises(HarnessError, match=r"own\.contract\.toml"):
-        leg_items(harness, "train")
-
-    (harness.root / "own.contract.toml").write_text(CONTRACT, encoding="utf-8")
     contracts = {item.id: item.contract for item in leg_items(harness, "train")}
     assert contracts == {
         "train.second": "train.contract.toml",
@@ -100,12 +91,20 @@ def test_a_leg_may_have_a_contract_of_its_own(make_harness: Callable[[str], Harn
     }
 
 
-@pytest.mark.parametrize("file", ["train.sh", "train.contract.toml"])
-def test_a_job_s_files_must_be_there_before_anything_runs(harness: Harness, file: str) -> None:
-    (harness.root / file).unlink()
+def test_a_leg_s_script_is_told_its_recipe_and_overrides(
+    make_harness: Callable[[str], Harness],
+) -> None:
+    recipe = 'timeout_s = 30\nrecipe = "r.yaml"\noverrides = ["a=1"]\n'
+    own = 'LEG = "first" }\noverrides = ["b=[1, 2]", "a=2"]'
+    text = DECLARED.replace("timeout_s = 30\n", recipe).replace('LEG = "first" }', own)
+    first, second = leg_items(make_harness(text), "train", ["first", "second"])
 
-    with pytest.raises(HarnessError, match=r"no (such )?file"):
-        leg_items(harness, "train")
+    assert first.environment == {
+        "EXACTHEAD_RECIPE": "r.yaml",
+        "EXACTHEAD_OVERRIDES": "a=1\nb=[1, 2]\na=2",
+        "LEG": "first",
+    }
+    assert second.environment["EXACTHEAD_OVERRIDES"] == "a=1"
 
 
 def test_a_plan_holds_keys_and_notes_and_no_path_of_this_machine(harness: Harness) -> None:

@@ -20,7 +20,9 @@ from exacthead.plan import Item, python_variable
 from exacthead.prefix import Prefixed
 from exacthead.request import make_request
 from exacthead.runs.folder import ItemFolder
+from exacthead.runs.result import ItemResult
 from exacthead.stop import end_with_parent, stoppable
+from exacthead.verdict import Kind, Verdict
 from exacthead.workers.spec import Interpreter, Spec
 
 if TYPE_CHECKING:
@@ -92,6 +94,10 @@ def test_fixtures_are_told_by_content(tmp_path: Path) -> None:
     assert fixture_digests(tmp_path / "none") == {}
 
 
+def ended(name: str) -> ItemResult:
+    return ItemResult(item_id=name, verdict=Verdict(Kind.PASSED))
+
+
 def test_a_line_is_shown_once_it_is_whole_with_its_item_s_name() -> None:
     target = io.StringIO()
     prefixed = Prefixed(target)
@@ -101,9 +107,8 @@ def test_a_line_is_shown_once_it_is_whole_with_its_item_s_name() -> None:
     prefixed.write("a", "o\nlast")
     assert target.getvalue() == "a | one\nb | x\na | two\n"
 
-    prefixed.finish("a")
-    prefixed.finish("b")
-    prefixed.finish("never seen")
+    for name in ("a", "b", "never seen"):
+        prefixed.end(ended(name))
     assert target.getvalue() == "a | one\nb | x\na | two\na | last\n"
 
 
@@ -124,7 +129,7 @@ def test_however_a_log_arrives_its_lines_are_the_same(parts: list[str]) -> None:
         prefixed = Prefixed(target)
         for chunk in chunks:
             prefixed.write("i", chunk)
-        prefixed.finish("i")
+        prefixed.end(ended("i"))
         shown.append(target.getvalue())
 
     assert shown[0] == shown[1]

@@ -10,8 +10,7 @@ import pytest
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
-from exacthead.suites import check_orphans, choose, orphans, suite_workers, unmet
-from exacthead.suites import test_files as files_of
+from exacthead.suites import Belonging, orphans, repository_files, suite_workers, unmet
 from exacthead.tables import Runner
 
 if TYPE_CHECKING:
@@ -43,27 +42,9 @@ def harness(make_harness: Callable[[str], Harness]) -> Harness:
     return harness
 
 
-def test_suites_are_chosen_once_each_in_the_order_named(harness: Harness) -> None:
-    assert choose(harness) == ("one", "two")
-    assert choose(harness, ["two", "one", "two"]) == ("two", "one")
+def test_the_workers_of_a_suite_are_those_of_its_roles_too(harness: Harness) -> None:
     assert suite_workers(harness, ["two"]) == ["a", "b"]
-
-
-def test_a_suite_on_request_is_chosen_only_when_it_is_named(
-    make_harness: Callable[[str], Harness], harness: Harness
-) -> None:
-    make_harness(DECLARED.replace("[suites.two]", "[suites.two]\non_request = true"))
-    declared = load(harness.root)
-
-    assert choose(declared) == ("one",)
-    assert choose(declared, ["two"]) == ("two",)
-
-
-def test_a_path_that_is_gone_is_named(harness: Harness) -> None:
-    (harness.root / "unit/more/test_three.py").unlink()
-
-    with pytest.raises(HarnessError, match=r"no such path: unit/more/test_three\.py"):
-        choose(harness)
+    assert suite_workers(harness, ["one"]) == ["b"]
 
 
 def test_every_test_file_is_in_a_suite_or_named(harness: Harness) -> None:
@@ -83,11 +64,7 @@ def test_orphans_are_looked_for_among_what_git_tracks_or_would_track(
     small_repository.write({"runs/old/test_kept.py": "", "unit/lost/test_lost.py": ""})
     harness = load(small_repository.root)
 
-    with pytest.raises(HarnessError, match=r"in none: unit/lost/test_lost\.py\n"):
-        check_orphans(harness)
-
-    (small_repository.root / "unit/lost/test_lost.py").unlink()
-    check_orphans(harness)
+    assert orphans(harness, repository_files(harness)) == ["unit/lost/test_lost.py"]
 
 
 def test_a_suite_s_path_may_be_a_link_to_where_the_files_are(
@@ -103,12 +80,11 @@ def test_a_suite_s_path_may_be_a_link_to_where_the_files_are(
     harness = load(root)
 
     assert orphans(harness, ["real/deep/test_a.py", "lone/test_b.py"]) == []
-    assert files_of(harness, "sums") == [
+    assert Belonging(harness).of("sums") == [
         *("lone/test_b.py", "real/deep/test_a.py"),
         *("unit/sums/test_linked.py", "unit/sums/test_sums.py"),
     ]
-    with pytest.raises(HarnessError, match=r"in none: lone/test_c\.py\n"):
-        check_orphans(harness)
+    assert orphans(harness, repository_files(harness)) == ["lone/test_c.py"]
 
 
 def test_tests_in_workers_and_runs_are_no_orphans_also_where_nobody_ignores_those_folders(
@@ -117,8 +93,8 @@ def test_tests_in_workers_and_runs_are_no_orphans_also_where_nobody_ignores_thos
     small_repository.commit({".gitignore": "", "runs/test_tracked.py": ""})
     small_repository.write({".cache/workers/w/test_w.py": "", "runs/old/test_kept.py": ""})
 
-    with pytest.raises(HarnessError, match=r"in none: runs/test_tracked\.py\n"):
-        check_orphans(load(small_repository.root))
+    harness = load(small_repository.root)
+    assert orphans(harness, repository_files(harness)) == ["runs/test_tracked.py"]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,11 @@ class Checkout:
     root: Path
     harness: Path
 
+    @property
+    def written(self) -> Path:
+        """The harness.toml as ``init`` wrote it."""
+        return self.root.parent / "written.toml"
+
     def git(self, *arguments: str) -> None:
         """Run git in it."""
         who = ["-c", "user.name=Tester", "-c", "user.email=tester@example.test"]
@@ -145,7 +150,8 @@ class Checkout:
             Its exit code.
         """
         root = unpack(self.project, folder)
-        command = [str(self.worker()), *before, "-m", "pytest", "tests", *self.project.arguments]
+        command = [str(self.worker()), *before, "-m", "pytest"]
+        command += [*self.project.paths, *self.project.arguments]
         command += ["-p", "no:cacheprovider", "-p", "no:randomly"]
         code, printed = run(
             [*command, f"--junitxml={folder / 'junit.xml'}"],

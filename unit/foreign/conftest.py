@@ -13,8 +13,8 @@ from unit.foreign.checkout import SHARDS, Checkout, Finished, unpack, user_envir
 from unit.foreign.projects import CLICK, DATEUTIL, Project
 
 ROOT = Path(__file__).parents[2]
-# What tests and the harness leave in a checkout; source distributions come without such a file.
-IGNORED = "/.cache/\n/runs/\n__pycache__/\n.hypothesis/\n"
+# What tests leave in a checkout; source distributions come without such a file.
+IGNORED = ".hypothesis/\n"
 
 
 @pytest.fixture(scope="session")
@@ -54,11 +54,16 @@ def checkout(project: Project, harness: Path, tmp_path_factory: pytest.TempPathF
     made.git("add", "--all", "--force")
     made.git("commit", "--quiet", "--message", f"{project.name} {project.version}")
     (made.root / ".gitignore").write_text(IGNORED, encoding="utf-8")
-    (made.root / "ci").mkdir()
-    (made.root / "ci/harness.toml").write_text(project.harness(), encoding="utf-8")
+    code, printed = made.exacthead("init")
+    assert code == 0, printed
+    declaration = made.root / "ci/harness.toml"
+    written = declaration.read_text(encoding="utf-8")
+    # What it could read is right as it stands; it is kept beside, for the tests that say so.
+    made.written.write_text(written, encoding="utf-8")
+    declaration.write_text(project.completed(written), encoding="utf-8")
     code, printed = made.exacthead("lock")
     assert code == 0, printed
-    made.git("add", ".gitignore", "ci")
+    made.git("add", ".gitignore", "ci", "noxfile.py")
     made.git("commit", "--quiet", "--message", "Test it with Exacthead")
     return made
 

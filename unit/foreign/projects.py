@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from dataclasses import dataclass
-
-_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @dataclass(frozen=True)
@@ -18,8 +16,9 @@ class Project:
         sha256: of the source distribution.
         requirements: of its worker, beside pytest and coverage.
         no_deps: further ones, without dependencies.
-        arguments: of pytest, beside the folder of tests.
+        arguments: of pytest, beside the folders of tests.
         source: the folder of the package whose lines are counted.
+        paths: where its own configuration of pytest has its tests.
         tests: at least so many.
     """
 
@@ -30,6 +29,7 @@ class Project:
     no_deps: tuple[str, ...]
     arguments: tuple[str, ...]
     source: str
+    paths: tuple[str, ...]
     tests: int
 
     @property
@@ -37,28 +37,19 @@ class Project:
         """The name of its source distribution without the ending, and of the folder in it."""
         return f"{self.name.replace('-', '_')}-{self.version}"
 
-    def harness(self) -> str:
-        """The text of its ``ci/harness.toml``: all that the harness needs to know."""
+    def completed(self, written: str) -> str:
+        """What ``init`` wrote, with what no file of the project tells: versions, further arguments.
+
+        Args:
+            written: the text of its ``ci/harness.toml``.
+        """
+        found = re.search(r"(?ms)^requirements = \[.*?\]$", written)
+        assert found, written
         requirements = ["pytest==9.2.0", "coverage==7.17.5", *self.requirements]
-        return f"""\
-[project]
-name = "{self.name}"
-pythonpath = ["src"]
-
-[coverage]
-sources = ["{self.source}"]
-
-[workers.tests]
-python = "{_PYTHON}"
-requirements = {requirements}
-no_deps = {list(self.no_deps)}
-probes = ["pytest"]
-
-[suites.tests]
-paths = ["tests"]
-worker = "tests"
-arguments = {list(self.arguments)}
-"""
+        more = f"requirements = {requirements}\nno_deps = {list(self.no_deps)}"
+        assert "\narguments" not in written
+        arguments = f"arguments = {list(self.arguments)}\n"
+        return written.replace(found[0], more) + arguments
 
 
 # Fixtures of every kind, temporary folders, captured output, child processes, odd and long ids; its
@@ -71,6 +62,7 @@ CLICK = Project(
     no_deps=("click==8.5.1",),
     arguments=(),
     source="src/click",
+    paths=("tests",),
     tests=2000,
 )
 # Classes of unittest beside functions, heavy parametrisation, strict expected failures, skips that
@@ -84,5 +76,6 @@ DATEUTIL = Project(
     no_deps=(),
     arguments=("--ignore=tests/property", "--ignore=tests/test_tzpath_data.py"),
     source="src/dateutil",
+    paths=("docs/exercises/solutions", "tests"),
     tests=5000,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,3 +100,14 @@ def test_shards_cover_exactly_the_lines_that_plain_coverage_counts(
     assert "lines by sys.monitoring" in sharded.printed
     assert len(theirs) > 10
     assert ours == theirs
+
+
+def test_init_read_from_the_project_where_its_code_and_its_tests_are(checkout: Checkout) -> None:
+    written = tomllib.loads(checkout.written.read_text(encoding="utf-8"))
+
+    assert written["project"]["name"] == checkout.project.name
+    assert written["project"]["pythonpath"] == ["src"]
+    assert written["coverage"]["sources"] == [checkout.project.source]
+    paths = list(checkout.project.paths)
+    assert written["suites"]["tests"] == {"paths": paths, "worker": "tests"}
+    assert (checkout.root / "noxfile.py").exists()

@@ -112,13 +112,18 @@ def image_for(harness: Harness, item: Item, flavour: str) -> str:
     Raises:
         HarnessError: none does.
     """
-    needed = set(item.workers.values())
+    return image_with(harness, item.id, item.workers.values(), flavour)
+
+
+def image_with(harness: Harness, item_id: str, workers: Iterable[str], flavour: str) -> str:
+    """The same for an item of that id that needs these workers."""
+    needed = set(workers)
     for name, image in harness.images.items():
         if image.flavour == flavour and needed <= set(image.workers):
             return name
     declared = [f"{name}: {', '.join(each.workers)}" for name, each in harness.images.items()]
     raise HarnessError(
-        f"an image of flavour {flavour} with the workers {', '.join(sorted(needed))} of {item.id}",
+        f"an image of flavour {flavour} with the workers {', '.join(sorted(needed))} of {item_id}",
         "; ".join(declared) or "no image is declared",
         "declare one in harness.toml: [images.NAME] workers = [...]",
     )

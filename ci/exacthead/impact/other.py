@@ -31,6 +31,11 @@ def decides_everything(path: str) -> bool:
     return name in _EVERY_INTERPRETER or _matches(path, _EVERYTHING)
 
 
+def is_prose(path: str) -> bool:
+    """Whether a file is a text for people."""
+    return _matches(path, _PROSE)
+
+
 def is_link(path: str) -> bool:
     """Whether what is written in a file that is no Python counts as named by who names the file.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from exacthead.equip import open_store
@@ -17,6 +17,7 @@ from exacthead.reproduce.probe import find_poison
 from exacthead.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rich.console import Console
@@ -76,6 +77,23 @@ def _until_red(harness: Harness, past: Past, console: Console, invocation: str, 
 
 
 def _once(harness: Harness, past: Past, console: Console, invocation: str) -> int:
+    with again(harness, past, console, invocation) as session:
+        return session.run()
+
+
+@contextmanager
+def again(harness: Harness, past: Past, console: Console, invocation: str) -> Iterator[Session]:
+    """A session for the plan of an earlier run, in a checkout as that run had it.
+
+    Args:
+        harness: the declarations of this checkout, where workers and new run folders stay.
+        past: the earlier run.
+        console: where progress goes; each difference from the run is a line that says so.
+        invocation: how it was asked for, for the new plan.
+
+    Raises:
+        HarnessError: there cannot be such a checkout, or not all that the plan needs.
+    """
     with ExitStack() as held, checkout(harness.root, past) as (root, apart):
         # The workers and the new run stay in this checkout, wherever the item runs.
         store = open_store(harness.root)
@@ -91,4 +109,4 @@ def _once(harness: Harness, past: Past, console: Console, invocation: str) -> in
         runs = harness.root / "runs"
         known = judgement(there.root, runs, plan.runner, plan.head)
         session = Session(there, plan, specs, store, console, runs, known, remarks)
-        return in_images(session, images).run()
+        yield in_images(session, images)

@@ -28,11 +28,12 @@ from exacthead.runs.files import write_json
 from exacthead.runs.isolation import Place, item_environment, own_folders, private_folder
 from exacthead.runs.judge import judge, signal_name
 from exacthead.runs.order import Facts, Order, read_facts
+from exacthead.runs.packing import Asked
 from exacthead.runs.ports import claim_ports
 from exacthead.runs.stacks import STACKS_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from exacthead.runs.folder import ItemFolder
     from exacthead.runs.inside import Inside, Running
@@ -65,7 +66,9 @@ class ItemRequest:
         keep_private: leave the private folder (temporary files, caches) in place for a look.
         keep_when_red: files and folders below the private folder that are copied to the item's
             artifacts when its script did not simply exit with 0.
+        secrets: names of inherited variables that its processes see too; no value is kept.
         settled: its verdict when there is nothing to run.
+        asked: what it takes of the machine while it runs.
         inside: the place that it runs in, when that is not this machine itself; paths of this
             machine are translated, and the command's words are that place's already.
     """
@@ -82,7 +85,9 @@ class ItemRequest:
     memory_limit_mb: float | None = None
     keep_private: bool = False
     keep_when_red: tuple[str, ...] = ("ray/session_latest/logs",)
+    secrets: tuple[str, ...] = ()
     settled: Verdict | None = None
+    asked: Asked = field(default_factory=Asked)
     inside: Inside | None = None
 
     def describe(self) -> dict[str, object]:
@@ -97,6 +102,7 @@ class ItemRequest:
             "grace_s": self.grace_s,
             "leftover_grace_s": self.leftover_grace_s,
             "memory_limit_mb": self.memory_limit_mb,
+            "secrets": list(self.secrets),
             "keep_when_red": list(self.keep_when_red),
             **(self.inside.describe() if self.inside else {}),
         }
@@ -181,6 +187,11 @@ def _put_back(request: ItemRequest, log: IO[bytes]) -> tuple[str, ...]:
     return ("it removed or replaced its own log, which was put back",)
 
 
+def _values(secrets: Iterable[str]) -> dict[str, str]:
+    """What is set of some variables; that one is missing was said before."""
+    return {name: os.environ[name] for name in secrets if name in os.environ}
+
+
 def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Order:
     inside, folder = request.inside, request.folder
 
@@ -190,7 +201,7 @@ def _order(request: ItemRequest, private: Path, ports: Ports, token: str) -> Ord
     there = type(folder)(seen(folder.path))
     environment = item_environment(
         inherited=inside.inherited if inside else os.environ,
-        additions=request.environment,
+        additions={**request.environment, **_values(request.secrets)},
         pythonpath=tuple(map(seen, request.pythonpath)),
         place=Place(private, there, ports, token),
         make=inside is None,

@@ -81,6 +81,8 @@ class Provenance(Record):
         images: what images ran, by name.
         environment: inherited variables that reached the items; credentials in addresses are cut.
         machine: where it ran.
+        parts: of a merged run, the ids of the runs in it; its machine, environment and packages
+            are those of the merge.
     """
 
     started: str
@@ -97,6 +99,7 @@ class Provenance(Record):
     images: dict[str, str] = {}
     environment: dict[str, str]
     machine: Machine
+    parts: tuple[str, ...] = ()
 
 
 def gather(
@@ -113,7 +116,7 @@ def gather(
         HarnessError: when a lock cannot be read.
     """
     return Provenance(
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         commit=head.commit,
         tree=head.tree,
         dirty=head.dirty,

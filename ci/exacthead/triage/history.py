@@ -163,6 +163,8 @@ def _read_run(path: Path) -> Run | None:
     if state is State.RUNNING or not used.exists():
         return None
     provenance = records.read(records.Provenance, used)
+    if any((path.parent / part).is_dir() for part in provenance.parts):
+        return None  # merged: its parts speak for themselves
     return Run(
         id=path.name,
         when=datetime.strptime(stamp[1], _STAMP).replace(tzinfo=UTC),

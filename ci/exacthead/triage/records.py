@@ -44,6 +44,7 @@ class Provenance(Record):
     """provenance.json of a run."""
 
     changed: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 class Result(Record):

@@ -47,7 +47,7 @@ def absent(collected: Collected, root: Path, files: Sequence[str]) -> Absent:
     """
     told = {*collected.planned, *collected.deselected_in, *collected.dropped}
     base = Path(collected.rootdir or root)
-    seen = {os.path.realpath(base / _place(nodeid)) for nodeid in told}
+    seen = {os.path.realpath(base / place) for place in set(map(_place, told))}
     missing: list[str] = []
     ignored: list[str] = []
     for file in files:

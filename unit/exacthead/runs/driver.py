@@ -12,11 +12,7 @@ from exacthead.runs.execute import Execution, exit_code
 from exacthead.runs.folder import RunFolder
 from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.item import ItemRequest
-
-
-def ignore(item_id: str, text: str) -> None:
-    """Take what an item's log grew by and show it to nobody."""
-    del item_id, text
+from exacthead.runs.packing import Capacity
 
 
 def main() -> None:
@@ -36,7 +32,7 @@ def main() -> None:
     sys.stdout.write(f"{folder.path}\n")
     sys.stdout.flush()
     with Interrupts() as interrupts:
-        state, _ = Execution(folder, interrupts, parallel=int(parallel), echo=ignore).run(requests)
+        state, _ = Execution(folder, interrupts, capacity=Capacity(int(parallel))).run(requests)
     sys.exit(exit_code(state))
 
 

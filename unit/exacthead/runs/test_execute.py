@@ -14,8 +14,10 @@ import exacthead
 from exacthead.errors import HarnessError
 from exacthead.runs.execute import Execution, exit_code, plain_result, state_of
 from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.gates import Gates
 from exacthead.runs.interrupt import Interrupts
 from exacthead.runs.item import run_item
+from exacthead.runs.packing import Asked, Capacity
 from exacthead.runs.result import ItemResult
 from exacthead.verdict import Kind, Verdict
 
@@ -64,7 +66,7 @@ def test_parallel_legs_share_nothing(
     tell = "echo $EXACTHEAD_PORTS $(realpath $HOME $TMPDIR $RAY_TMPDIR)"
     script = f"touch {tmp_path}/here-$$; {meet}; {tell}"
     requests = [shell(script, item_id=f"leg{n}") for n in range(3)]
-    state, results = run(run_folder, requests, parallel=3)
+    state, results = run(run_folder, requests, capacity=Capacity(3))
     assert state is State.PASSED, results
     lines = [request.folder.log.read_text().split() for request in requests]
     ports = sorted(tuple(map(int, line[0].split("-"))) for line in lines)
@@ -127,9 +129,109 @@ def test_a_fault_of_the_conclusion_ends_the_other_items(
     second = shell("echo $$ > $EXACTHEAD_ARTIFACTS/pids; sleep 600", item_id="second")
     wait = f"while [ ! -s {second.folder.artifacts}/pids ]; do sleep 0.05; done"
     with pytest.raises(ZeroDivisionError):
-        run(run_folder, [shell(wait, item_id="first"), second], parallel=2, conclude=conclude)
+        run(
+            run_folder,
+            [shell(wait, item_id="first"), second],
+            capacity=Capacity(2),
+            conclude=conclude,
+        )
     assert gone(second.folder.artifacts / "pids")
     assert second.folder.read_result().verdict.kind is Kind.INTERRUPTED
+
+
+def span(tmp_path: Path) -> str:
+    """A script that notes how many of its kind run at once, itself included."""
+    return (
+        f"touch {tmp_path}/here.$$; sleep 0.3; ls {tmp_path} | grep -c here >>{tmp_path}/counts; "
+        f"sleep 0.3; rm {tmp_path}/here.$$"
+    )
+
+
+def counts(tmp_path: Path) -> list[int]:
+    return [int(line) for line in (tmp_path / "counts").read_text().split()]
+
+
+def test_items_share_a_machine_by_what_they_ask_for(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest], tmp_path: Path
+) -> None:
+    asked = Asked(cpus=1, memory_gb=2.0)
+    script = span(tmp_path)
+    requests = [shell(script, item_id=f"leg{n}", asked=asked) for n in range(4)]
+    room = Capacity(jobs=4, cpus=4, memory_gb=4.5)
+
+    state, results = run(run_folder, requests, capacity=room)
+
+    assert state is State.PASSED, results
+    assert max(counts(tmp_path)) == 2
+
+
+def test_an_item_is_told_which_accelerators_are_its_own(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
+    asked = Asked(accelerators=1)
+    script = "echo devices $CUDA_VISIBLE_DEVICES; sleep 0.5"
+    requests = [shell(script, item_id=f"leg{n}", asked=asked) for n in range(2)]
+
+    run(run_folder, requests, capacity=Capacity(jobs=2, devices=("3", "8")))
+
+    logs = sorted(request.folder.log.read_text() for request in requests)
+    assert logs == ["devices 3\n", "devices 8\n"]
+
+
+def test_after_a_red_item_nothing_begins_when_that_is_asked_for(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
+    requests = [
+        shell("exit 0", item_id="a"),
+        shell("exit 3", item_id="b"),
+        shell("exit 0", item_id="c"),
+        shell("", item_id="d", settled=Verdict(Kind.SKIPPED, "not here")),
+    ]
+    state, results = run(run_folder, requests, fail_fast=True)
+
+    assert state is State.FAILED
+    kinds = [each.verdict.kind for each in results]
+    assert kinds == [Kind.PASSED, Kind.FAILED, Kind.NOT_RUN, Kind.SKIPPED]
+    assert results[2].verdict.reason == "--fail-fast: b is failed"
+
+
+def test_what_runs_when_another_turns_red_goes_on_to_its_end(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest], tmp_path: Path
+) -> None:
+    wait = f"while [ ! -e {tmp_path}/red ]; do sleep 0.05; done; sleep 1; echo done"
+    requests = [
+        shell(wait, item_id="long"),
+        shell(f"touch {tmp_path}/red; exit 1", item_id="red"),
+        shell("exit 0", item_id="late"),
+    ]
+    _, results = run(run_folder, requests, fail_fast=True, capacity=Capacity(jobs=2))
+
+    kinds = [each.verdict.kind for each in results]
+    assert kinds == [Kind.PASSED, Kind.FAILED, Kind.NOT_RUN]
+
+
+def test_a_red_result_from_before_does_not_end_what_goes_on(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
+    kept = result(Kind.FAILED)
+
+    state, results = run(run_folder, [shell("true", "y")], kept=(kept,), fail_fast=True)
+
+    assert state is State.FAILED
+    assert [each.verdict.kind for each in results] == [Kind.FAILED, Kind.PASSED]
+
+
+def test_results_that_stand_count_and_open_gates(
+    run_folder: RunFolder, shell: Callable[..., ItemRequest]
+) -> None:
+    kept = result(Kind.PASSED)
+    gates = Gates({"y": ("x",)})
+
+    state, results = run(run_folder, [shell("true", item_id="y")], kept=(kept,), gates=gates)
+
+    assert (state, [each.item_id for each in results]) == (State.PASSED, ["x", "y"])
+    told = json.loads((run_folder.path / "result.json").read_text())
+    assert told["items"] == {"x": "passed", "y": "passed"}
 
 
 def result(kind: Kind, *, required: bool = True) -> ItemResult:

@@ -10,8 +10,7 @@ import pytest
 from posttrain.config.load import load_schema
 from posttrain.config.training import SingleRecipe
 from posttrain.errors import RecipeError
-from posttrain.interpreters import NEEDED, check_interpreters
-from posttrain.single_controller import libraries
+from posttrain.interpreters import NEEDED, check_interpreters, libraries
 
 RECIPE = Path(__file__).resolve().parents[3] / "functional" / "recipes" / "gym_training.yaml"
 

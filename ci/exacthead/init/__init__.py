@@ -1,0 +1,1 @@
+"""Init: what a repository needs to be tested, written from what it says of itself."""

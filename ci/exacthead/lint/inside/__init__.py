@@ -1,0 +1,1 @@
+"""What runs in the worker that has the tools, with its interpreter and its packages."""
