@@ -6,9 +6,10 @@ set -euo pipefail
 : "${EXACTHEAD_ITEM_FOLDER:?start this job with nox -s functional_<job>}"
 
 # The recipe that harness.toml declares for the job is $EXACTHEAD_RECIPE; these are the leg's
-# overrides of it, one a line there.
+# overrides of it, one a line there, for the scripts that source this.
 overrides=()
 if [[ -n ${EXACTHEAD_OVERRIDES-} ]]; then
+    # shellcheck disable=SC2034
     mapfile -t overrides <<<"$EXACTHEAD_OVERRIDES"
 fi
 

@@ -123,13 +123,14 @@ class Planning:
         return found
 
     def items(
-        self, name: str, workers: Mapping[str, Built], history: Durations
+        self, name: str, workers: Mapping[str, Built], history: Durations, *, fresh: bool
     ) -> tuple[Item, ...]:
         """The items of one suite; where its tests are not known for want of a worker, only that."""
         suite = self.harness.suite(name)
         own = workers.get(suite.worker)
         place = self.kept(name)
-        collected, missing = read_kept(place), self.unmet(suite, own, workers)
+        collected = None if fresh else read_kept(place)
+        missing = self.unmet(suite, own, workers)
         if missing:
             words = f"needs what is not here: {'; '.join(missing)}"
             return (self.settled(name, Verdict(Kind.SKIPPED, words)),)
@@ -231,7 +232,8 @@ def planned(planning: Planning, names: Iterable[str], *, build: bool = True) -> 
     Args:
         planning: what is needed for it.
         names: of the suites, in the order they run.
-        build: whether workers are built; else only what is ready is used.
+        build: whether workers are built and suites collected, since this is run; else what is
+            ready is used, and what was found before in the same content.
     """
     harness = planning.harness
     history = durations.read(harness.root / harness.project.durations)
@@ -243,7 +245,7 @@ def planned(planning: Planning, names: Iterable[str], *, build: bool = True) -> 
             if problems := [broken[worker] for worker in needed if worker in broken]:
                 items.append(planning.settled(name, Verdict(Kind.NOT_RUN, "; ".join(problems))))
                 continue
-            items += planning.items(name, workers, history)
+            items += planning.items(name, workers, history, fresh=build)
         yield Planned(tuple(items), workers, planning.logs, broken)
 
 

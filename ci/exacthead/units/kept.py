@@ -1,8 +1,8 @@
 """Kept collections: what pytest found in a suite, by the content of all that decides it.
 
-That is the checkout, the worker, what pytest is told, and the environment. What was found then is
-what is there now; where it is not after all (a file that git ignores was read), running says so:
-it knows the tests of its files, and reports those that no plan has.
+That is the checkout, the worker, what pytest is told, and the environment. A session that runs
+collects for itself all the same: a file that git ignores may decide which tests there are, and
+nothing must stay unrun for it. What it finds is kept for the next plan.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 from exacthead.config import load
 from exacthead.lint.check import run_checks
+from exacthead.lint.inside.secret_scan import nobody_s
 from exacthead.lint.sources import Sources
 from exacthead.lint.tools import MEND, Tools
 
@@ -77,6 +78,33 @@ def test_files_that_are_well_are_no_findings(small_repository: Repository, found
 
     for check in ("types", "byte-compile", "yaml", "secrets", "shellcheck", "shfmt"):
         assert found(check) == [], check
+
+
+def test_a_byte_that_is_no_utf_8_hides_no_secret(
+    small_repository: Repository, found: Found
+) -> None:
+    text = b"caf\xe9\n" + f'token = "{TOKEN}"\n'.encode()
+    (small_repository.root / "latin.txt").write_bytes(text)
+
+    assert [(each.path, each.line) for each in found("secrets")] == [("latin.txt", 2)]
+
+
+@pytest.mark.parametrize(
+    ("host", "secret"),
+    [
+        ("index.company.io/simple", True),
+        ("10.1.2.3:8080", True),
+        ("testing.io", True),
+        ("index.test/simple", False),
+        ("proxy.example:80", False),
+        ("127.0.0.1/x", False),
+        ("example.org", False),
+        ("{served}/x", False),
+        ("$HOST", False),
+    ],
+)
+def test_a_password_for_a_host_that_is_nobody_s_is_none(host: str, *, secret: bool) -> None:
+    assert nobody_s(f"url = 'https://name:word@{host}'") is not secret
 
 
 def test_a_secret_is_never_told(small_repository: Repository, found: Found) -> None:

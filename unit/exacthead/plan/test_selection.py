@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from unit.exacthead.conftest import Repository
 
-WORKERS = {"a": {}}
+WORKERS: dict[str, dict[str, Any]] = {"a": {}}
 JOB = {"script": "s.sh", "contract": "c.toml", "timeout_s": 1}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from exacthead.preflight import machine
 from exacthead.preflight.machine import Need
+from exacthead.runs.ports import claim_ports
 from exacthead.selection import Asked
 
 if TYPE_CHECKING:
@@ -175,8 +176,9 @@ def test_no_free_range_of_ports_is_a_problem(
     with socket.socket() as taken:
         taken.bind(("", 0))
         port = taken.getsockname()[1]
-        narrow = machine.claim_ports
-        monkeypatch.setattr(machine, "claim_ports", lambda: narrow(port, port + 1, 2))
+        monkeypatch.setattr(
+            "exacthead.preflight.machine.claim_ports", lambda: claim_ports(port, port + 1, 2)
+        )
 
         problem = broken.only(Asked(legs=("plain",)))
 
