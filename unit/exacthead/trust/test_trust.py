@@ -176,7 +176,7 @@ def test_a_vouch_in_a_file_counts_unless_the_pull_request_could_have_brought_it(
 
 def test_an_unvouched_head_runs_nothing_and_no_secret_reaches_it(pull: Pull) -> None:
     root = pull.repository.root
-    for command in (("functional", "count"), ("unit",), ("lint",)):
+    for command in (("plan",), ("functional", "count"), ("unit",), ("lint",)):
         code, printed = pull.repository.exacthead(*command, **pull.says(), **{HUSH: "hush-4711"})
         assert code == 2, printed
         assert "nobody has vouched for it" in printed
