@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
@@ -62,9 +63,8 @@ def _check_given(reference: str) -> Iterator[Problem]:
     from exacthead.images.engine import Engine
 
     try:
-        engine = Engine()
-        there = engine.image(reference) is not None
-        engine.close()
+        with closing(Engine()) as engine:
+            there = engine.image(reference) is not None
     except HarnessError as error:
         yield of_error(NAME, error)
         return
