@@ -44,7 +44,7 @@ BODY = "MIIEpAIBAAKCAQEA" * 4
         ("shellcheck", "a.sh", "#!/bin/sh\ncd $1\n", 2, "SC2086"),
         ("shfmt", "a.sh", "#!/bin/sh\nif true; then\n  ls\nfi\n", 1, "not formatted"),
         ("secrets", "a.py", f'x = 1\ntoken = "{TOKEN}"\n', 2, "GitHub Token"),
-        ("secrets", "deploy.pem", f"{KEY}\n{BODY}\n", 1, "Private Key"),
+        ("secrets", "deploy.pem", f"{KEY}\n{BODY}\n", 2, "Private Key"),
     ],
 )
 def test_a_broken_file_is_found_at_its_line(  # noqa: PLR0917 - a case's columns
