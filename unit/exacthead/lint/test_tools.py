@@ -27,6 +27,7 @@ STRICT = '[tool.ruff.lint]\nselect = ["ALL"]\n[tool.mypy]\nstrict = true\nfiles 
 # Put together here, so that this file holds none.
 TOKEN = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO" + "0pINUx"
 KEY = "-----BEGIN RSA " + "PRIVATE KEY-----"
+BODY = "MIIEpAIBAAKCAQEA" * 4
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ KEY = "-----BEGIN RSA " + "PRIVATE KEY-----"
         ("shellcheck", "a.sh", "#!/bin/sh\ncd $1\n", 2, "SC2086"),
         ("shfmt", "a.sh", "#!/bin/sh\nif true; then\n  ls\nfi\n", 1, "not formatted"),
         ("secrets", "a.py", f'x = 1\ntoken = "{TOKEN}"\n', 2, "GitHub Token"),
-        ("secrets", "deploy.pem", f"{KEY}\n", 1, "Private Key"),
+        ("secrets", "deploy.pem", f"{KEY}\n{BODY}\n", 2, "Private Key"),
     ],
 )
 def test_a_broken_file_is_found_at_its_line(  # noqa: PLR0917 - a case's columns
