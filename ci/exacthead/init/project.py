@@ -123,8 +123,8 @@ def _requirements(
     name: str, project: Mapping[str, Any], groups: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Dependencies, those of the first sort of test group that there is, and the tools."""
-    extras = {canonicalize_name(k): v for k, v in project.get("optional-dependencies", {}).items()}
-    tables = {canonicalize_name(k): v for k, v in groups.items()}
+    extras = _canonical(project.get("optional-dependencies", {}))
+    tables = _canonical(groups)
     found = list(project.get("dependencies", []))
     for wanted in (_GROUPS, _OTHERWISE):
         chosen = [each for each in wanted if each in extras or each in tables]
@@ -135,6 +135,10 @@ def _requirements(
     there = {canonicalize_name(Requirement(line).name) for line in found}
     found += [tool for tool in _TOOLS if tool not in there]
     return tuple(dict.fromkeys(line for line in found if not _is_itself(line, name)))
+
+
+def _canonical(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(canonicalize_name(name)): table for name, table in tables.items()}
 
 
 def _extra(name: str, extra: str, extras: Mapping[str, Any], seen: set[str]) -> list[str]:
