@@ -74,6 +74,7 @@ def opened(kind: Kind, folder: Path) -> Iterator[Opened]:
     os.environ["PYTHONPATH"] = str(ROOT)
     import ray
 
+    from posttrain.cluster import SYSTEM_CONFIG
     from posttrain.dataplane.transfer_queue import TransferQueuePlane
 
     ray.init(
@@ -82,6 +83,8 @@ def opened(kind: Kind, folder: Path) -> Iterator[Opened]:
         object_store_memory=_OBJECT_STORE_BYTES,
         logging_level="ERROR",
         log_to_driver=False,
+        # As in training.
+        _system_config=SYSTEM_CONFIG,
     )
     try:
         plane = TransferQueuePlane.start(deadline_s=DEADLINE_S)

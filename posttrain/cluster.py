@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 # What passes through Ray's object store is token ids and numbers; weights go another way.
 OBJECT_STORE_BYTES = 96 << 20
+SYSTEM_CONFIG = {
+    # Each actor names its own interpreter: a worker of the driver's would stay idle.
+    "prestart_worker_first_driver": False,
+    # Ray's own 15 lets Gym's servers and the driver starve engines, ranks and the data plane.
+    "worker_niceness": 0,
+}
 
 
 @contextmanager
@@ -63,8 +69,7 @@ def cluster(
                 namespace="posttrain",
                 _temp_dir=folder,
                 _node_ip_address="127.0.0.1",
-                # Each actor names its own interpreter: a worker of the driver's would stay idle.
-                _system_config={"prestart_worker_first_driver": False},
+                _system_config=SYSTEM_CONFIG,
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise WorkerError(

@@ -25,6 +25,8 @@ folder = sys.argv[1] if len(sys.argv) > 1 else None
 try:
     with cluster(cpus=1, accelerators=0, bundles=[{"CPU": 1}], deadline_s=120, temp_dir=folder):
         print("running in", os.listdir(os.environ["RAY_TMPDIR"]))
+        import ray
+        print("priority", ray.get(ray.remote(num_cpus=0)(lambda: os.nice(0)).remote()) - os.nice(0))
 except WorkerError as error:
     print(error)
 """
@@ -57,8 +59,12 @@ def run(place: Path, *arguments: str) -> str:
     return ran.stdout
 
 
-def test_a_cluster_leaves_neither_its_folder_nor_a_secret_and_says_nothing(place: Path) -> None:
-    assert run(place).startswith("running in ['r")
+def test_a_cluster_shares_its_callers_priority_and_leaves_neither_its_folder_nor_a_secret(
+    place: Path,
+) -> None:
+    said = run(place)
+    assert said.startswith("running in ['r")
+    assert said.endswith("\npriority 0\n")
     assert list((place / "ray").iterdir()) == []
     assert list((place / "home").iterdir()) == []
 
