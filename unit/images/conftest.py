@@ -123,12 +123,10 @@ def none_left(engine: Engine) -> Iterator[None]:
     for image, names in names_of(engine).items():
         known = before.get(image, set())
         # An image goes with its last name; one that was there before must not.
+        extra = sorted(names - known) if known & names else []
         if image not in before:
-            extra = names or {image}
-        elif known & names:
-            extra = names - known
-        else:
-            extra = set()
+            # By its id in the end: a digest by which a registry knows it is a name as well.
+            extra = [*names, image]
         for name in extra:
             engine.remove_image(name)
 

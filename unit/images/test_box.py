@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -274,10 +273,9 @@ def test_what_an_ended_harness_left_is_removed_and_nothing_else(
         with pytest.raises(HarnessError, match="not ours"):
             engine.remove(theirs)
     finally:
-        alive.send_signal(signal.SIGINT)
         with alive:
-            pass
-        for container in (odd, far):
+            alive.kill()
+        for container in (kept, odd, far):
             engine.remove(container)
         engine._ask.remove_container(theirs, force=True)
 
