@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-NUMA = "libnuma.so.1 (libc6,x86-64) => /lib/libnuma.so.1"
-# More than a pipe holds, so that a reader that leaves early is noticed.
-OTHER = "libother.so.1 (libc6) => /lib/libother.so.1"
-OTHERS = f"i=0; while [ $i -lt 4000 ]; do echo '{OTHER}'; i=$((i+1)); done"
+PACKAGES = "git libnuma1 docker.io tini mmdebstrap skopeo docker-registry"
 
 
 @pytest.fixture
@@ -30,13 +27,17 @@ def ci(tmp_path: Path) -> Callable[..., tuple[int, str, list[str]]]:
         path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
         path.chmod(0o755)
 
-    def run(*, libraries: str, noxw: str = "exit 0") -> tuple[int, str, list[str]]:
+    def run(
+        *, lacks: str = "", docker: str = "exit 0", noxw: str = "exit 0"
+    ) -> tuple[int, str, list[str]]:
         root, tools = tmp_path / "checkout", tmp_path / "tools"
         (root / ".ci").mkdir(parents=True)
         shutil.copy(ROOT / ".ci" / "run", root / ".ci" / "run")
         program(root / "noxw", f'echo "noxw $*" >>{calls}\n{noxw}')
-        program(tools / "ldconfig", libraries)
+        program(tools / "dpkg", f'shift; for each; do [ "$each" != "{lacks}" ] || exit 1; done')
         program(tools / "apt-get", f'echo "apt-get $*" >>{calls}')
+        program(tools / "docker", docker)
+        program(tools / "dockerd", f'echo "dockerd $*" >>{calls}\necho "no iptables"\nexit 1')
         done = subprocess.run(
             [str(root / ".ci" / "run")],
             env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
@@ -53,10 +54,10 @@ def ci(tmp_path: Path) -> Callable[..., tuple[int, str, list[str]]]:
 SESSIONS = ["noxw -s functional_gym_training", "noxw -s unit -- --strict", "noxw -s ci"]
 
 
-def test_nothing_is_installed_on_a_machine_that_has_everything(
+def test_a_machine_that_has_everything_gets_nothing_and_its_engine_is_used(
     ci: Callable[..., tuple[int, str, list[str]]],
 ) -> None:
-    code, _, calls = ci(libraries=f"echo '{NUMA}'; {OTHERS}")
+    code, _, calls = ci()
 
     assert (code, calls) == (0, SESSIONS)
 
@@ -64,10 +65,20 @@ def test_nothing_is_installed_on_a_machine_that_has_everything(
 def test_what_is_missing_is_installed_first(
     ci: Callable[..., tuple[int, str, list[str]]],
 ) -> None:
-    code, _, calls = ci(libraries=OTHERS)
+    code, _, calls = ci(lacks="libnuma1")
 
+    install = f"apt-get install -y -qq --no-install-recommends {PACKAGES}"
     assert code == 0
-    assert calls == ["apt-get update -qq", "apt-get install -y -qq git libnuma1", *SESSIONS]
+    assert calls == ["apt-get update -qq", install, *SESSIONS]
+
+
+def test_an_engine_that_does_not_start_says_why_and_keeps_nothing_from_running(
+    ci: Callable[..., tuple[int, str, list[str]]],
+) -> None:
+    code, printed, calls = ci(docker="exit 1")
+
+    assert (code, calls) == (0, ["dockerd ", *SESSIONS])
+    assert "no iptables" in printed
 
 
 def test_all_sessions_run_and_each_red_one_is_named_at_the_end(
@@ -75,7 +86,7 @@ def test_all_sessions_run_and_each_red_one_is_named_at_the_end(
 ) -> None:
     red = 'echo "said by $2"; [ "$2" != unit ] || exit 1'
 
-    code, printed, calls = ci(libraries=f"echo '{NUMA}'", noxw=red)
+    code, printed, calls = ci(noxw=red)
 
     assert (code, calls) == (1, SESSIONS)
     assert printed.endswith("--- the end of unit ---\nsaid by unit\nfailed: unit\n")

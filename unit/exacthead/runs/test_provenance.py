@@ -57,11 +57,11 @@ def test_the_machine_and_the_interpreter_are_told() -> None:
 
 
 def test_credentials_in_addresses_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example:80")
-    monkeypatch.setenv("SOME_TOKEN", "secret")
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter-2@proxy.example:80")
+    monkeypatch.setenv("SOME_TOKEN", "hunter-2")
     used = gathered()
     assert used.environment["HTTPS_PROXY"] == "http://***@proxy.example:80"
-    assert "secret" not in used.model_dump_json()
+    assert "hunter-2" not in used.model_dump_json()
 
 
 def test_a_missing_lock_is_an_error(tmp_path: Path) -> None:
