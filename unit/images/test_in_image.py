@@ -189,7 +189,7 @@ def test_a_dirty_checkout_is_refused_or_called_no_head(clone: Repository) -> Non
         (("--reuse", "HEAD"), "no --image"),
         (("--in", "image", "--reuse", "HEAD"), "name the image of that commit"),
         (("--dirty",), "not run in an image"),
-        (("--image", "no-such-image"), "has no such image"),
+        (("--image", "no-such-image"), "has none of that name"),
         (("--in", "image", "--flavour", "cuda"), "cuda"),
     ],
 )
