@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from exacthead.environ import clean_environment
 from exacthead.errors import HarnessError
 from exacthead.images.layer import EPOCH, Layer, digest_of
+from exacthead.images.mirror import own_mirror
 from exacthead.images.saved import saved_layers
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
     asked = f"a base of Debian {base.suite}"
     if program is None:
         raise HarnessError(asked, "no mmdebstrap on PATH", "apt-get install mmdebstrap")
+    mirror = base.mirror or own_mirror()
     with tempfile.TemporaryDirectory(dir=cache.work) as folder:
         target = Path(folder) / "rootfs.tar"
         command = [program, "--variant=minbase", "--format=tar", "--quiet"]
@@ -90,7 +92,7 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
         command += ['--aptopt=Acquire::Check-Valid-Until "false"']
         command += [f"--dpkgopt=path-exclude={path}" for path in _UNREAD]
         command += [f"--include={','.join(base.packages)}"] if base.packages else []
-        command += [str(base.suite), str(target), base.mirror]
+        command += [str(base.suite), str(target), mirror]
         log = cache.log(_KIND, key_of(base))
         environment = {**clean_environment(os.environ), "SOURCE_DATE_EPOCH": str(EPOCH)}
         with log.open("wb") as file:
@@ -103,7 +105,7 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
             raise HarnessError(
                 asked,
                 f"mmdebstrap left with exit code {done.returncode}:\n    {said}",
-                f"read {log}; is the mirror {base.mirror} reachable?",
+                f"read {log}; is the mirror {mirror} reachable?",
             )
         found = digest_of(target)
         if base.digest and found != base.digest:
@@ -113,7 +115,7 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
                 "review what changed, then write the new digest into harness.toml",
             )
         size = target.stat().st_size
-        return cache.keep(Layer(found, size, target, f"mmdebstrap {base.suite} {base.mirror}"))
+        return cache.keep(Layer(found, size, target, f"mmdebstrap {base.suite} {mirror}"))
 
 
 def _pull(base: Base, cache: Cache, engine: Engine | None) -> list[Layer]:

@@ -16,13 +16,13 @@ class Base(Table):
     """What an image begins with: a public image pinned by digest, or a Debian made on this machine.
 
     ``image`` is a reference that ends in ``@sha256:...``. ``suite`` is a release of Debian that
-    mmdebstrap makes from ``mirror`` with ``packages``; ``digest`` is what its layer must be, where
-    that is known.
+    mmdebstrap makes from ``mirror`` (None: the one that this machine's apt has) with ``packages``;
+    ``digest`` is what its layer must be, where that is known.
     """
 
     image: str | None = None
     suite: str | None = Field(default=None, pattern=r"^[a-z]+$")
-    mirror: str = "http://deb.debian.org/debian"
+    mirror: str | None = None
     packages: tuple[str, ...] = ()
     digest: str | None = Field(default=None, pattern=_DIGEST)
 
