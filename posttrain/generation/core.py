@@ -268,6 +268,10 @@ class InProcessCore(AsyncMPClient):
                 await self.call(give_up)
             raise
 
+    def batched(self) -> int:
+        """How many requests of batches are in the engine: the front end counts its own only."""
+        return len(self._batches)
+
     async def set_weight_version_async(self, weight_version: str) -> None:
         """Say which weights every step from now on is taken with."""
 

@@ -51,7 +51,7 @@ async def update_weights(
     if problems:
         todo = "offer exactly the checkpoint's tensors; the former weights are still served"
         raise RefitError(asked, "; ".join(problems), todo)
-    waiting = engine.get_num_unfinished_requests()
+    waiting = engine.get_num_unfinished_requests() + core.batched()
     if waiting and offer.request.in_flight == "refuse":
         todo = 'wait for them before a refit, or have it in_flight="continue"'
         raise RefitError(asked, f"{waiting} requests in flight", todo)

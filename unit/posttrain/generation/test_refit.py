@@ -187,7 +187,7 @@ def test_a_refit_with_requests_in_flight_is_refused(
     many = [list(range(40))] * 32
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(worker.generate, many, Sampling(max_tokens=150, ignore_eos=True))
-        while not worker._engine.get_num_unfinished_requests():
+        while not worker._core.batched():
             assert not running.done()
         with pytest.raises(RefitError, match="requests in flight"):
             worker.load_weights(offered(changed(state)))
