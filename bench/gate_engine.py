@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 USER, ASSISTANT, END = 256, 257, 258
 VERSION = 3
+DIGITS = 8
 THREADS = 16
 LARGEST_BODY = 1 << 26
 
@@ -91,10 +92,17 @@ class Engine:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="capture")
         self._numbers = count()
         self._decode_s = 0.0
-        # A number of eight digits comes first and an end of message last.
-        self._filler = ("of the answer " * generated)[: generated - 9]
+        # The call's number comes first and an end of message last.
+        self._filler = ("of the answer " * generated)[: generated - DIGITS - 1]
         # Exact in float32, different for each token.
         self._logprobs = [-(1 + place % 16) / 16 for place in range(generated)]
+        # An engine takes its time on its accelerator; here the answer's lists are made beforehand,
+        # all but what is about the number.
+        tokens = [0] * DIGITS + [*self._filler.encode("ascii"), END]
+        self._content = [
+            {"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []}
+            for token, logprob in zip(tokens, self._logprobs, strict=True)
+        ]
 
     def application(self) -> web.Application:
         """The server's routes."""
@@ -116,7 +124,7 @@ class Engine:
     async def _answer(self, request: web.Request) -> web.Response:
         body = orjson.loads(await request.read())
         number = next(self._numbers)
-        text = f"{number:08d}{self._filler}"
+        text = f"{number:0{DIGITS}d}{self._filler}"
         generated = [*text.encode("ascii"), END]
         wanted = body.get("ng_capture")
         admission = None if wanted is None else CaptureAdmission.model_validate(wanted)
@@ -172,11 +180,11 @@ class Engine:
             "choices": [choice],
         }
         if body.get("logprobs"):
-            content = [
-                {"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []}
-                for token, logprob in zip(generated, self._logprobs, strict=True)
+            first = [
+                {**one, "token": f"token_id:{token}"}
+                for token, one in zip(generated[:DIGITS], self._content, strict=False)
             ]
-            choice["logprobs"] = {"content": content}
+            choice["logprobs"] = {"content": first + self._content[DIGITS:]}
         if body.get("return_token_ids"):
             choice["token_ids"] = generated
             answer["prompt_token_ids"] = prompt

@@ -62,18 +62,20 @@ def rows_of(
 def to_tensors(batch: Batch) -> TensorDict:
     """Lay a batch out for TransferQueue.
 
-    Always as nested tensors, also where all rows have one length: a unit then keeps each row in a
-    buffer of its own, which goes when the row is freed.
+    Several rows always as nested tensors, also where all have one length: a unit then keeps each
+    row in a buffer of its own, which goes when the row is freed. One row alone has that anyway, and
+    nested tensors would be most of the cost of its put.
     """
-    columns = {
-        field: torch.nested.as_nested_tensor(
-            [torch.from_numpy(np.require(array, requirements=["C", "W"])) for array in arrays],
-            layout=torch.jagged,
-        )
-        for field, arrays in batch.columns.items()
-    }
+    columns = {field: _column(arrays) for field, arrays in batch.columns.items()}
     columns[SERIAL] = torch.tensor(batch.serials, dtype=torch.int64).reshape(-1, 1)
     return TensorDict(columns, batch_size=[len(batch.serials)])
+
+
+def _column(arrays: Sequence[np.ndarray]) -> torch.Tensor:
+    tensors = [torch.from_numpy(np.require(array, requirements=["C", "W"])) for array in arrays]
+    if len(tensors) == 1:
+        return tensors[0].unsqueeze(0)
+    return torch.nested.as_nested_tensor(tensors, layout=torch.jagged)
 
 
 def from_tensors(read: TensorDict, rows: int, fields: Sequence[str]) -> Batch:
