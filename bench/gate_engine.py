@@ -8,8 +8,9 @@ and staged by one of a few threads before the answer leaves. A request without `
 answered with tokens and log-probabilities alone, as vLLM does. Tokens are bytes, so that a text
 always has the same ones. It ends when its standard input does.
 
-Routes beside the chat completions: `POST /decode` sets the seconds that each call takes (a JSON
-number), `POST /taken` tells what happened since it was asked last (:class:`Taken`).
+Routes beside the chat completions: `POST /decode` sets the seconds that calls take (a JSON number;
+each takes half of it to half more, as the answers of one group do not end together), `POST /taken`
+tells what happened since it was asked last (:class:`Taken`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import socket
 import sys
 import time
@@ -92,6 +94,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="capture")
         self._numbers = count()
         self._decode_s = 0.0
+        self._random = random.Random(0)  # noqa: S311 - answers end at different times
         # The call's number comes first and an end of message last.
         self._filler = ("of the answer " * generated)[: generated - DIGITS - 1]
         # Exact in float32, different for each token.
@@ -132,7 +135,7 @@ class Engine:
         if admission is not None and admission.mode == "token_in":
             prefix = await self._thread(resolve, admission, self._store)
         prompt = prefix + rendered(body["messages"], answers=not prefix)
-        await asyncio.sleep(self._decode_s)
+        await asyncio.sleep(self._decode_s * self._random.uniform(0.5, 1.5))
         answer = self._completion(number, body, text, generated, prompt)
         if admission is not None:
             coords = await self._thread(self._stage, admission, prefix, prompt, generated)

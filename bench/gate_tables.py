@@ -71,7 +71,8 @@ class Measured:
 
     Attributes:
         at_once: the rounds of each side that count.
-        sustained: each side at the sustained rate.
+        sustained: with capture at every rate that was tried, downwards, and then plain Gym at the
+            last of them.
         memory: its steps.
         totals: everything that was sent.
         staged: calls that are staged at the end.
@@ -79,7 +80,7 @@ class Measured:
     """
 
     at_once: dict[str, list[Came]] = field(default_factory=lambda: {CAPTURE: [], PLAIN: []})
-    sustained: dict[str, Sustained] = field(default_factory=dict)
+    sustained: list[tuple[str, Sustained]] = field(default_factory=list)
     memory: list[Step] = field(default_factory=list)
     totals: list[Came] = field(default_factory=list)
     staged: int = 0
@@ -124,13 +125,13 @@ def show_at_once(at_once: Mapping[str, Sequence[Came]]) -> None:
     )
 
 
-def show_sustained(sustained: Mapping[str, Sustained]) -> None:
-    """Print the sustained rate and what is late at it."""
+def show_sustained(sustained: Sequence[tuple[str, Sustained]]) -> None:
+    """Print the rates that were tried and what is late at each."""
     table = Table(title="sustained: milliseconds, unless it says otherwise")
     table.add_column("")
-    for name in sustained:
+    for name, _ in sustained:
         table.add_column(name, justify="right")
-    of = list(sustained.values())
+    of = [each for _, each in sustained]
     table.add_row("rollouts/s sent", *(f"{each.rate:.1f}" for each in of))
     table.add_row("rollouts/s back", *(f"{each.back:.1f}" for each in of))
     table.add_row("rollouts in flight, most", *(f"{each.came.most}" for each in of))
@@ -138,17 +139,13 @@ def show_sustained(sustained: Mapping[str, Sustained]) -> None:
     for percent in (50, 99):
         late = (1000 * (percentile(each.came.took, percent) - 2 * each.decode_s) for each in of)
         table.add_row(f"a rollout without the engine, p{percent}", *(f"{ms:.0f}" for ms in late))
-    captured = sustained[CAPTURE]
     for percent in (50, 99, 100):
-        table.add_row(
-            f"a call of the sink, p{percent}", f"{percentile(captured.sink_ms, percent):.1f}", ""
-        )
+        sink = (f"{percentile(each.sink_ms, percent):.1f}" if each.sink_ms else "" for each in of)
+        table.add_row(f"a call of the sink, p{percent}", *sink)
     for name in ("p50", "p99", "max"):
-        table.add_row(
-            f"manifest to row, {name}",
-            f"{1000 * float(captured.came.metrics[SECONDS + name]):.1f}",
-            "",
-        )
+        metrics = (each.came.metrics.get(SECONDS + name) for each in of)
+        rows = ("" if seconds is None else f"{1000 * float(seconds):.1f}" for seconds in metrics)
+        table.add_row(f"manifest to row, {name}", *rows)
     Console(width=WIDTH).print(table)
 
 

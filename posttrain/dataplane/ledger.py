@@ -1,9 +1,9 @@
 """The ledger of a data plane: which rows there are, and every rule about them. No values.
 
-Both planes keep one: the rules exist once. A row becomes visible in one step, after its values are
-in place: `admit` (may these rows come, and under which serials), then the values are written, then
-`publish`. Whoever dies in between leaves nothing that anybody can see. The row's serial is written
-next to its values, so that a reader can tell a row from another one in the same place.
+Both planes keep one: the rules exist once. A row becomes visible in one step, `publish`, after its
+values are in place. Whoever dies in between leaves nothing that anybody can see, and whose rows are
+refused takes their values back. The row's serial is written next to its values, so that a reader
+can tell a row from another one in the same place.
 
 Not thread-safe: its owner holds a lock, or is an actor that answers one call at a time.
 """
@@ -38,7 +38,7 @@ Item = TypeVar("Item", bound=str)
 class Place(NamedTuple):
     """Where a row's values are."""
 
-    serial: int  # of the row, in this plane
+    serial: int  # of the row; no other row of this plane has it
     slot: int  # TransferQueue's index; another row may get it once this one is cleared
 
 
@@ -73,7 +73,6 @@ class Ledger:
 
     def __init__(self) -> None:
         self._partitions: dict[str, _Partition] = {}
-        self._serials = 0
 
     def register(self, name: str, fields: Sequence[str], capacity: int | None) -> None:
         """Make a partition known: see `DataPlane.register`."""
@@ -104,22 +103,26 @@ class Ledger:
                 "use one set of fields and one capacity in all processes, or another name",
             )
 
-    def admit(self, name: str, rows: Mapping[str, Mapping[str, Kind]]) -> list[int]:
-        """Say whether rows may be put, and fix their fields' kinds.
+    def fields(self, name: str) -> frozenset[str]:
+        """Fields that a partition was registered with, which never change."""
+        return self._partition(name).fields
+
+    def publish(
+        self, name: str, rows: Mapping[str, Entry], kinds: Mapping[str, Mapping[str, Kind]]
+    ) -> None:
+        """Make rows visible whose values are in place, unless others came before them.
 
         Args:
             name: the partition.
-            rows: id to field to kind.
-
-        Returns:
-            A serial for each row, in their order, used nowhere else in this plane.
+            rows: by id.
+            kinds: of the rows' fields; the first kind of a field is fixed.
         """
         partition = self._partition(name)
-        kinds: dict[str, Kind] = {}
-        for key, row in rows.items():
+        fresh: dict[str, Kind] = {}
+        for key, row in kinds.items():
             for each, kind in row.items():
-                self._known_field(partition, each, f"put row {key!r}")
-                fixed = partition.kinds.get(each) or kinds.setdefault(each, kind)
+                known_field(name, partition.fields, each, f"put row {key!r}")
+                fixed = partition.kinds.get(each) or fresh.setdefault(each, kind)
                 if kind != fixed:
                     raise ValueTypeError(
                         f"put field {each!r} of row {key!r} into partition {name!r}",
@@ -127,15 +130,7 @@ class Ledger:
                         "give one field values of one kind",
                     )
         self._free(partition, rows)
-        partition.kinds |= kinds
-        first = self._serials
-        self._serials += len(rows)
-        return list(range(first, self._serials))
-
-    def publish(self, name: str, rows: Mapping[str, Entry]) -> None:
-        """Make rows visible whose values are in place, unless others came before them."""
-        partition = self._partition(name)
-        self._free(partition, rows)
+        partition.kinds |= fresh
         partition.rows |= rows
         for waiting in partition.open.values():
             waiting.update(dict.fromkeys(rows))
@@ -144,7 +139,7 @@ class Ledger:
         """Find rows that have all the fields, in the order of the ids."""
         partition = self._partition(name)
         for each in fields:
-            self._known_field(partition, each, "get rows")
+            known_field(name, partition.fields, each, "get rows")
         wanted = frozenset(fields)
         places: list[Place] = []
         for key in ids:
@@ -165,7 +160,7 @@ class Ledger:
         """Hand out rows: see `DataPlane.claim`."""
         partition = self._partition(name)
         for each in fields:
-            self._known_field(partition, each, f"claim for {consumer!r}")
+            known_field(name, partition.fields, each, f"claim for {consumer!r}")
         if type(count) is not int or count < 0:
             raise ValueTypeError(
                 f"claim {count!r} rows of partition {name!r}", "no count", "give 0 or more"
@@ -218,15 +213,6 @@ class Ledger:
         return self._partitions[name]
 
     @staticmethod
-    def _known_field(partition: _Partition, name: str, asked: str) -> None:
-        if name not in partition.fields:
-            raise UnknownFieldError(
-                f"{asked}: field {name!r} of partition {partition.name!r}",
-                f"it was registered with {_list(sorted(partition.fields))}",
-                "name a registered field, or register the partition with it",
-            )
-
-    @staticmethod
     def _free(partition: _Partition, ids: Mapping[str, object]) -> None:
         """Refuse ids that are taken or used up, and rows that have no room."""
         asked = f"put into partition {partition.name!r}"
@@ -261,6 +247,20 @@ class Ledger:
             asked,
             f"no row was put under this id; {len(partition.rows)} rows are there",
             "check the id, or wait until its row is put",
+        )
+
+
+def known_field(partition: str, fields: frozenset[str], name: str, asked: str) -> None:
+    """Refuse a field that a partition was not registered with.
+
+    Raises:
+        UnknownFieldError: it was not.
+    """
+    if name not in fields:
+        raise UnknownFieldError(
+            f"{asked}: field {name!r} of partition {partition!r}",
+            f"it was registered with {_list(sorted(fields))}",
+            "name a registered field, or register the partition with it",
         )
 
 

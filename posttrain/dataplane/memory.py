@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from posttrain.dataplane.errors import ClosedPlaneError
@@ -25,6 +26,7 @@ class MemoryPlane:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ledger = Ledger()
+        self._serials = count()
         self._values: dict[int, dict[str, Value]] = {}
         self._closed = False
 
@@ -38,12 +40,12 @@ class MemoryPlane:
         kinds = kinds_of(partition, rows)
         values = [{field: copied(value) for field, value in row.items()} for row in rows.values()]
         with self._opened("put") as ledger:
-            serials = ledger.admit(partition, kinds)
+            serials = [*islice(self._serials, len(rows))]
             entries = {
                 key: Entry(Place(serial, serial), frozenset(row))
                 for (key, row), serial in zip(rows.items(), serials, strict=True)
             }
-            ledger.publish(partition, entries)
+            ledger.publish(partition, entries, kinds)
             self._values |= zip(serials, values, strict=True)
 
     def get(

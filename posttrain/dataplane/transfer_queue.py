@@ -8,6 +8,7 @@ nothing, and a writer that dies leaves nothing to see.
 
 from __future__ import annotations
 
+import secrets
 import sys
 from concurrent.futures import Future
 from contextlib import suppress
@@ -27,7 +28,7 @@ from posttrain.dataplane.errors import (
     UnavailableError,
 )
 from posttrain.dataplane.late import LatePuts, Put, content_of
-from posttrain.dataplane.ledger import Entry, Located, Place
+from posttrain.dataplane.ledger import Entry, Located, Place, known_field
 from posttrain.dataplane.processes import LEDGER, READ_LOG, Deadline, Processes
 from posttrain.dataplane.queue_client import QueueClient
 from posttrain.dataplane.tq import StorageKeyNotFoundError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from posttrain.dataplane.plane import Handle, Row, Served, Value
 
 UNITS = 2
+SERIAL_BITS = 62  # of a random number; it tells two rows apart that had one index after another
 DEADLINE_S = 20.0
 START_S = 180.0
 SHORTEST_S, LONGEST_S = 3.0, 120.0  # TransferQueue itself repeats a request after 200 s
@@ -67,6 +69,7 @@ class TransferQueuePlane:
         self._closed = False
         self._client = QueueClient(processes.name, processes.addresses)
         self._late = LatePuts(processes, self._free_late)
+        self._fields: dict[str, frozenset[str]] = {}
 
     @classmethod
     def start(
@@ -139,10 +142,11 @@ class TransferQueuePlane:
             # The same call again. Here it fails when they were cleared since.
             self._processes.ledger(asked, deadline, "locate", partition, [*rows], [])
             return
-        admitted = self._processes.ledger(asked, deadline, "admit", partition, kinds)
+        self._known(asked, deadline, partition, kinds)
         if not rows:
             return
-        serials = dict(zip(rows, admitted, strict=True))
+        # Whether these rows may come is asked once, when they are in place: seldom may they not.
+        serials = {key: secrets.randbits(SERIAL_BITS) for key in rows}
         groups = batches(rows, kinds, serials)
         write = self._client.write(partition, [batch for _, batch in groups])
         places: dict[str, Place] = {}
@@ -154,7 +158,7 @@ class TransferQueuePlane:
             }
         # The order of the rows is the order in which they are claimed.
         entries = {key: Entry(places[key], frozenset(row)) for key, row in rows.items()}
-        publishing = self._processes.ask_ledger("publish", partition, entries)
+        publishing = self._processes.ask_ledger("publish", partition, entries, kinds)
         try:
             self._processes.result(asked, LEDGER, publishing, deadline)
         except UnavailableError:
@@ -243,6 +247,22 @@ class TransferQueuePlane:
         self._client.close()
         if self._owner:
             self._processes.end()
+
+    def _known(
+        self, asked: str, deadline: Deadline, partition: str, rows: Mapping[str, Collection[str]]
+    ) -> None:
+        """Refuse what would leave a partition or a field in TransferQueue that nobody registered.
+
+        Raises:
+            UnknownPartitionError: the partition.
+            UnknownFieldError: a field.
+        """
+        if partition not in self._fields:
+            fields = self._processes.ledger(asked, deadline, "fields", partition)
+            self._fields[partition] = fields
+        for key, row in rows.items():
+            for field in row:
+                known_field(partition, self._fields[partition], field, f"put row {key!r}")
 
     def _deadline(self, asked: str) -> Deadline:
         if self._closed:
