@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from exacthead.cover.combine import XML, read_xml
+from exacthead.cover.combine import XML, read_files
 from exacthead.cover.patch import SUMMARY, Patch
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def read_coverage(run: Path, root: Path | None) -> Covered | None:
     """
     if not (run / XML).exists():
         return None
-    files = read_xml(run / XML)
+    files = read_files(run / XML)
     total = sum(each.total for each in files)
     covered = sum(each.covered for each in files)
     patch = _read_patch(run / SUMMARY)

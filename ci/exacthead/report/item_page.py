@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.report.html import assets, render
 from exacthead.report.listing import listing
-from exacthead.triage.cases import read_cases
+from exacthead.history.cases import read_cases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from exacthead.report.charts import Chart
     from exacthead.report.model import Failure, Item, Report
     from exacthead.report.trend import Trend
-    from exacthead.triage.cases import PastCase
+    from exacthead.history.cases import PastCase
 
 # So many tests are listed: what went wrong first, then the longest. About 250 bytes each.
 _MOST_TESTS = 3000

@@ -32,7 +32,7 @@ COVERAGE_PAGE = "coverage.html"
 _SHOWN = 40
 _TONES = {"passed": "good", "failed": "bad", "interrupted": "warn", "abandoned": "warn"}
 # A file beside the pages that cannot be read costs its part of them, and is said.
-_UNREADABLE = (OSError, ValueError, ExpatError)
+_UNREADABLE = (OSError, ValueError, KeyError, StopIteration, ExpatError)
 
 
 @dataclass(frozen=True)
