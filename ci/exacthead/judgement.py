@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from exacthead.git import merge_base
+from exacthead.history.folders import History
 from exacthead.triage.base import compare_leg_with_base, compare_with_base
 from exacthead.triage.check import unused_in
-from exacthead.triage.history import History
 from exacthead.triage.known import load_known
 from exacthead.triage.leave import ready_to_leave
 from exacthead.triage.quarantine import apply, apply_leg

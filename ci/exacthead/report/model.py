@@ -217,7 +217,7 @@ class Mark:
         commit: its head.
         before: the median of the points before.
         after: that of the points from there on.
-        shift: their distance in units of the series' robust noise.
+        shift: their distance in units of the series' robust noise; None where it has none.
     """
 
     series: str
@@ -225,7 +225,7 @@ class Mark:
     commit: str
     before: float
     after: float
-    shift: float
+    shift: float | None
 
 
 @dataclass(frozen=True)

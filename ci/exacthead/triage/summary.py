@@ -110,7 +110,7 @@ def of_known(
         today: the day on which they must still hold.
         ready: as :func:`exacthead.triage.leave.ready_to_leave` gives them.
         unused: as :func:`exacthead.triage.check.unused_in` gives them.
-        notes: as :attr:`exacthead.triage.history.History.notes` gives them.
+        notes: as :attr:`exacthead.history.folders.History.notes` gives them.
     """
     return Triage(
         ready=tuple(Said(each.target, f"{_who(each)}: remove its entry") for each in ready),

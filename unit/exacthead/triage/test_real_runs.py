@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from exacthead.environ import clean_environment
+from exacthead.history.folders import History
 from exacthead.triage.base import compare_with_base
-from exacthead.triage.history import History
 from exacthead.triage.known import Known
 from exacthead.triage.quarantine import apply
 from exacthead.triage.summary import of_results

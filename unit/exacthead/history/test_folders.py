@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exacthead.history.folders import History
 from exacthead.runs.folder import State
-from exacthead.triage.history import History
 from exacthead.triage.signature import of_result
 from exacthead.units.result import Attempt, Cause, TestResult
 from exacthead.verdict import Kind, Verdict

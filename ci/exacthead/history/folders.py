@@ -13,9 +13,9 @@ from xml.sax.saxutils import escape
 from pydantic import ValidationError
 
 from exacthead.errors import HarnessError
+from exacthead.history import records
+from exacthead.history.cases import read_cases
 from exacthead.runs.folder import RunFolder, State
-from exacthead.triage import records
-from exacthead.triage.cases import read_cases
 from exacthead.triage.signature import of_messages
 from exacthead.units.result import FAULTS
 
@@ -31,7 +31,7 @@ _QUOTE = {'"': "&quot;"}
 _STAMP = "%Y%m%d-%H%M%S"
 # What another version, another tool or a full disk may have left in a folder. RecursionError: of
 # data nested without end.
-_UNREADABLE = (OSError, ValueError, RecursionError, HarnessError)
+UNREADABLE = (OSError, ValueError, RecursionError, HarnessError)
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Run:
         state: what became of it.
         items: the kind (``leg``, ``suite``, ...) of each of its items, by id.
         folder: where it lies.
+        plan: what was planned.
+        used: what was really used.
     """
 
     id: str
@@ -57,6 +59,8 @@ class Run:
     state: State
     items: dict[str, str]
     folder: RunFolder
+    plan: records.Plan
+    used: records.Provenance
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ class Outcome:
         seconds: how long it took; None when that is not known.
         signature: of its fault (:mod:`exacthead.triage.signature`); empty without one.
         flaky: whether it passed after an attempt that showed a fault.
+        reason: why it is no plain pass, one line.
+        text: the long form of that, of a test.
+        attempts: how many there were.
     """
 
     run: Run
@@ -80,6 +87,9 @@ class Outcome:
     seconds: float | None
     signature: str = ""
     flaky: bool = False
+    reason: str = ""
+    text: str = ""
+    attempts: int = 1
 
 
 @dataclass
@@ -111,13 +121,13 @@ class History:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._note(self.runs_folder, error)
+            self.note(self.runs_folder, error)
             return
         for path in sorted(paths, key=lambda path: path.name, reverse=True):
             try:
-                run = _read_run(path)
-            except _UNREADABLE as error:
-                self._note(path, error)
+                run = read_run(path)
+            except UNREADABLE as error:
+                self.note(path, error)
                 continue
             if run is not None:
                 yield run
@@ -130,28 +140,36 @@ class History:
             mentioning: texts (files of tests, ids of legs); what mentions none of them is passed
                 over unread. Empty for everything.
         """
-        for item, kind in run.items.items():
-            folder = run.folder.item_path(item)
-            source = folder.result if kind == _LEG else folder.junit
-            if run.state is State.ABANDONED and not source.exists():
-                continue  # it never got there
-            try:
-                if kind != _LEG:
-                    if not mentioning or _mentions(source, mentioning):
-                        yield from _tests(run, item, source)
-                elif not mentioning or item in mentioning:
-                    yield _leg(run, item, source)
-            except _UNREADABLE as error:
-                self._note(folder.path, error)
+        for item in run.items:
+            yield from self.item_outcomes(run, item, mentioning)
 
-    def _note(self, path: Path, error: Exception) -> None:
+    def item_outcomes(
+        self, run: Run, item: str, mentioning: Collection[str] = ()
+    ) -> Iterator[Outcome]:
+        """The same of one item."""
+        folder = run.folder.item_path(item)
+        leg = run.items[item] == _LEG
+        source = folder.result if leg else folder.junit
+        if run.state is State.ABANDONED and not source.exists():
+            return  # it never got there
+        try:
+            if not leg:
+                if not mentioning or _mentions(source, mentioning):
+                    yield from _tests(run, item, source)
+            elif not mentioning or item in mentioning:
+                yield _leg(run, item, source)
+        except UNREADABLE as error:
+            self.note(folder.path, error)
+
+    def note(self, path: Path, error: Exception) -> None:
+        """Keep that something could not be read, once."""
         place = path.relative_to(self.runs_folder) if path != self.runs_folder else path.name
-        note = f"{place}: {_in_words(error)}"
+        note = f"{place}: {in_words(error)}"
         if note not in self.notes:
             self.notes.append(note)
 
 
-def _read_run(path: Path) -> Run | None:
+def read_run(path: Path) -> Run | None:
     """The run in a folder; None when it still goes on, or nothing of it was run."""
     stamp = _RUN_ID.fullmatch(path.name)
     if stamp is None:
@@ -172,6 +190,8 @@ def _read_run(path: Path) -> Run | None:
         state=state,
         items={item.id: item.kind for item in plan.items},
         folder=folder,
+        plan=plan,
+        used=provenance,
     )
 
 
@@ -179,7 +199,8 @@ def _leg(run: Run, item: str, path: Path) -> Outcome:
     result = records.read(records.Result, path)
     verdict = result.verdict
     fault = of_messages([verdict.reason]) if verdict.kind in FAULTS else ""
-    return Outcome(run, item, "", verdict.kind, result.seconds, fault)
+    reason = " ".join(verdict.reason.split())
+    return Outcome(run, item, "", verdict.kind, result.seconds, fault, reason=reason)
 
 
 def _tests(run: Run, item: str, path: Path) -> Iterator[Outcome]:
@@ -192,6 +213,9 @@ def _tests(run: Run, item: str, path: Path) -> Iterator[Outcome]:
             seconds=case.seconds,
             signature=case.signature,
             flaky=case.flaky,
+            reason=case.reason,
+            text=case.text,
+            attempts=case.attempts,
         )
 
 
@@ -201,7 +225,8 @@ def _mentions(path: Path, texts: Collection[str]) -> bool:
         return any(content.find(escape(text, _QUOTE).encode()) >= 0 for text in texts)
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
+    """Why something of a run could not be read, in one line."""
     match error:
         case HarnessError():
             said = error.found

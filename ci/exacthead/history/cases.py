@@ -27,6 +27,9 @@ class PastCase:
         seconds: None when not known.
         signature: of its faults; empty without one.
         flaky: whether it passed after an attempt that showed a fault.
+        reason: why it is no plain pass, one line; empty for one.
+        text: the long form of that.
+        attempts: how many there were.
     """
 
     nodeid: str
@@ -34,6 +37,9 @@ class PastCase:
     seconds: float | None
     signature: str
     flaky: bool
+    reason: str = ""
+    text: str = ""
+    attempts: int = 1
 
 
 def read_cases(path: Path) -> Iterator[PastCase]:
@@ -47,23 +53,32 @@ def read_cases(path: Path) -> Iterator[PastCase]:
             if record.lost:
                 raise ValueError(record.text)
         elif isinstance(record, CaseRecord) and (nodeid := record.properties.get("nodeid")):
-            yield _case(nodeid, record)
+            yield past_case(nodeid, record)
 
 
-def _case(nodeid: str, record: CaseRecord) -> PastCase:
-    causes = tuple(Cause("call", Verdict(_kind(each), "read back")) for each in record.results)
+def past_case(nodeid: str, record: CaseRecord) -> PastCase:
+    """The test that a case of its JUnit file tells of."""
+    attempts = record.properties.get("attempts", "").count(" after ") or 1
+    if not record.results:
+        flaky = bool(record.reruns)
+        return PastCase(nodeid, Kind.PASSED, record.seconds, "", flaky, attempts=attempts)
+    causes = tuple(Cause("call", Verdict(kind_of(each), "read back")) for each in record.results)
     kind = Attempt(1, record.seconds, causes).verdict.kind
-    faults = [each for each in record.results if _kind(each) in FAULTS]
+    faults = [each for each in record.results if kind_of(each) in FAULTS]
+    first = (faults or record.results)[0]
     return PastCase(
         nodeid=nodeid,
         kind=kind,
         seconds=record.seconds,
         signature=of_messages(message(each.message, each.text) for each in faults),
         flaky=kind is Kind.PASSED and bool(record.reruns),
+        reason=" ".join(first.message.split()),
+        text=first.text,
+        attempts=attempts,
     )
 
 
-def _kind(result: ResultRecord) -> Kind:
+def kind_of(result: ResultRecord) -> Kind:
     """The kind that we wrote; of another writer's result, what its element says."""
     if result.type in set(Kind):
         return Kind(result.type)

@@ -23,6 +23,15 @@ class Head(Record):
 
     commit: str
     dirty: bool
+    tree: str = ""
+
+
+class Shard(Record):
+    """The part of a suite that an item is."""
+
+    suite: str
+    number: int
+    of: int
 
 
 class Item(Record):
@@ -30,6 +39,7 @@ class Item(Record):
 
     id: str
     kind: str
+    shard: Shard | None = None
 
 
 class Plan(Record):
@@ -38,19 +48,52 @@ class Plan(Record):
     head: Head
     runner: str
     items: tuple[Item, ...]
+    flavour: str = ""
+    images: dict[str, str] = {}
+
+
+class Worker(Record):
+    """A worker as a run used it."""
+
+    name: str
+    key: str
+    flavour: str
+    interpreter: str = ""
+    how: str = ""
+    seconds: float = 0.0
+
+
+class Machine(Record):
+    """Where a run was."""
+
+    cpu: str = ""
+    cpus: int = 0
+    memory_mb: int = 0
+    accelerators: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        memory = f"{round(self.memory_mb / 1024)} GiB"
+        return ", ".join((f"{self.cpus} x {self.cpu}", memory, *self.accelerators))
 
 
 class Provenance(Record):
     """provenance.json of a run."""
 
     changed: tuple[str, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    images: dict[str, str] = {}
+    image_seconds: dict[str, float] = {}
+    machine: Machine = Machine()
 
 
 class Result(Record):
     """result.json of an item."""
 
     verdict: Verdict
+    required: bool = True
     seconds: float | None = None
+    started: float | None = None
+    peak_pss_mb: float = 0.0
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
