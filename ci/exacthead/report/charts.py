@@ -74,26 +74,36 @@ class Chart:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Figure:
+    """What is said around a chart.
+
+    Attributes:
+        title: of the figure.
+        over: what the places on its horizontal axis are.
+        unit: said after each value, with its space.
+        note: below the title.
+    """
+
+    title: str
+    over: str
+    unit: str = ""
+    note: str = ""
+
+
 def chart(
-    title: str,
-    over: str,
+    figure: Figure,
     places: Sequence[float | str],
     series: Mapping[str, Sequence[float | None]],
-    *,
-    unit: str = "",
     marks: Sequence[int] = (),
-    note: str = "",
 ) -> Chart:
     """A chart of series over the same places.
 
     Args:
-        title: of the figure.
-        over: what the places are.
+        figure: what is said around it.
         places: numbers for an axis to scale; or texts, one beside the other.
         series: a value for each place, by name; None where there is none.
-        unit: said after each value, with its space.
         marks: indices of places from which on something changed.
-        note: below the title.
     """
     named = any(isinstance(place, str) for place in places)
     finite = {
@@ -101,25 +111,26 @@ def chart(
         for name, values in series.items()
     }
     drawn = {
-        "over": over,
+        "over": figure.over,
         "x": list(range(len(places))) if named else list(places),
         "xs": list(places) if named else None,
         "series": [{"name": name, "y": values} for name, values in finite.items()],
         "marks": [each if named else places[each] for each in marks],
-        "unit": unit,
+        "unit": figure.unit,
     }
     changed = set(marks)
     rows = tuple(
         (
             f"{place}{' (change)' if index in changed else ''}",
             *(
-                "–" if values[index] is None else f"{number(values[index])}{unit}"
+                "none" if values[index] is None else f"{number(values[index])}{figure.unit}"
                 for values in series.values()
             ),
         )
         for index, place in enumerate(places)
     )
-    return Chart(title, over, tuple(series), rows, json.dumps(drawn, allow_nan=False), note)
+    data = json.dumps(drawn, allow_nan=False)
+    return Chart(figure.title, figure.over, tuple(series), rows, data, figure.note)
 
 
 def of_metrics(metrics: Metrics) -> tuple[Chart, ...]:
@@ -135,9 +146,7 @@ def of_metrics(metrics: Metrics) -> tuple[Chart, ...]:
             if name in metrics.series and _numeric(metrics.series[name])
         }
         if series:
-            charts.append(
-                chart(title, "step", steps, series, unit=unit, note=_thin(metrics, steps))
-            )
+            charts.append(chart(Figure(title, "step", unit, _thin(metrics, steps)), steps, series))
     return tuple(charts)
 
 

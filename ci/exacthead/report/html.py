@@ -1,9 +1,9 @@
 """Templates to pages: everything escaped, every script and style named by its hash.
 
-Nothing in a page is trusted but what lies in ``assets`` and ``templates``. What a template prints is
-escaped by Jinja and shown by :func:`exacthead.runs.echo.visible`, so that no control character and
-no mark that turns the direction of text gets through; the content security policy lets nothing run
-or load beyond this.
+Nothing in a page is trusted but what lies in ``assets`` and ``templates``. What a template prints
+is escaped by Jinja and shown by :func:`exacthead.runs.echo.visible`, so that no control character
+and no mark that turns the direction of text gets through; the content security policy lets nothing
+run or load beyond this.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _source(text: str) -> str:
 
 def address(path: str) -> str:
     """A relative address of a path with ``/``: never of another scheme or host."""
-    return f"./{quote(path, safe='/')}"
+    # A file's name may hold bytes that are no UTF-8.
+    return f"./{quote(path, safe='/', errors='surrogateescape')}"
 
 
 def printed(value: object) -> object:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from exacthead.history.cases import read_cases
 from exacthead.report.html import assets, render
 from exacthead.report.listing import listing
-from exacthead.history.cases import read_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from exacthead.report.charts import Chart
-    from exacthead.report.model import Failure, Item, Report
-    from exacthead.report.trend import Trend
     from exacthead.history.cases import PastCase
+    from exacthead.report.charts import Chart
+    from exacthead.report.model import Item, Report
+    from exacthead.report.trend import Trend
 
 # So many tests are listed: what went wrong first, then the longest. About 250 bytes each.
 _MOST_TESTS = 3000
@@ -68,49 +68,51 @@ def read_tests(junit: Path) -> Tests:
     return Tests(tuple(cases[:_MOST_TESTS]), len(cases), longest)
 
 
-def page(
-    report: Report,
-    item: Item,
-    folder: Path,
-    *,
-    failures: Sequence[Failure],
-    tests: Tests,
-    charts: Sequence[Chart],
-    trends: Mapping[str, Trend],
-    inside: str,
-) -> str:
-    """The page as HTML.
+@dataclass(frozen=True)
+class ItemPage:
+    """What the page of an item is made of.
 
-    Args:
+    Attributes:
         report: of the whole run.
         item: the one that the page is of.
         folder: the item's.
-        failures: its own.
+        inside: what it consisted of, in words.
         tests: its own.
         charts: its own.
         trends: metric -> its values over the last runs.
-        inside: what it consisted of, in words.
     """
-    files, more = listing(folder, inside=True)
-    # The model's paths begin at the run folder, this page lies in the item's.
-    log = item.log and replace(item.log, path=item.log.path.removeprefix(f"{item.folder}/"))
-    return render(
-        "item.html",
-        page=assets(charts=bool(charts)),
-        report=report,
-        item=item,
-        inside=inside,
-        failures=failures,
-        tests=tests.listed,
-        all_tests=tests.count,
-        kinds=sorted({kind for each in tests.listed for kind in _filters(each)}),
-        charts=charts,
-        trends=trends,
-        stages=_stages(item.stages),
-        log=log,
-        files=files,
-        more_files=more,
-    )
+
+    report: Report
+    item: Item
+    folder: Path
+    inside: str
+    tests: Tests
+    charts: tuple[Chart, ...]
+    trends: Mapping[str, Trend]
+
+    def text(self) -> str:
+        """The page as HTML."""
+        item, tests = self.item, self.tests.listed
+        files, more = listing(self.folder, inside=True)
+        # The model's paths begin at the run folder, this page lies in the item's.
+        log = item.log and replace(item.log, path=item.log.path.removeprefix(f"{item.folder}/"))
+        return render(
+            "item.html",
+            page=assets(charts=bool(self.charts)),
+            report=self.report,
+            item=item,
+            inside=self.inside,
+            failures=[each for each in self.report.failures if each.item == item.id],
+            tests=tests,
+            all_tests=self.tests.count,
+            kinds=sorted({kind for each in tests for kind in _filters(each)}),
+            charts=self.charts,
+            trends=self.trends,
+            stages=_stages(item.stages),
+            log=log,
+            files=files,
+            more_files=more,
+        )
 
 
 def _filters(case: PastCase) -> tuple[str, ...]:

@@ -121,20 +121,13 @@ class Pages:
         charts: tuple[Chart, ...] = ()
         if folder.metrics.exists():
             charts = of_metrics(series.read(folder.metrics).metrics)
-        failures = [each for each in self.report.failures if each.item == item.id]
-        text = item_page.page(
-            self.report,
-            item,
-            folder.path,
-            failures=failures,
-            tests=tests,
-            charts=charts,
-            trends=self.trends.get(item.id, {}),
-            inside=inside(item),
+        trends = self.trends.get(item.id, {})
+        page = item_page.ItemPage(
+            self.report, item, folder.path, inside(item), tests, charts, trends
         )
         # An item that never began has no folder, and still a page that says why.
         folder.path.mkdir(parents=True, exist_ok=True)
-        write_text(folder.path / PAGE, text)
+        write_text(folder.path / PAGE, page.text())
         return item_page.Seen(charts, tests.longest)
 
     def _coverage(self) -> Covered | None:

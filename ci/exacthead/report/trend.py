@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from exacthead.report.words import number
+from exacthead.report.words import number, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +52,10 @@ def trend(values: Sequence[float], changes: Sequence[int] = ()) -> Trend | None:
     ]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(places, heights, strict=True))
     level = f"{number(least)} in all" if not span else f"{number(least)} to {number(most)}"
-    shifts = f", {len(changes)} changes of level" if changes else ""
+    shifts = f", {plural(len(changes), 'change')} of level" if changes else ""
     return Trend(
         points=points,
         changes=tuple(round(places[index], 1) for index in changes),
         words=f"last {len(values)} runs: {level}, now {number(values[-1])}{shifts}",
-        short=f"{number(least)}" if not span else f"{number(least)} – {number(most)}",
+        short=f"{number(least)}" if not span else f"{number(least)} to {number(most)}",
     )

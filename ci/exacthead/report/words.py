@@ -12,14 +12,14 @@ _MARKS = {
     "failed": "✕",
     "crashed": "!",
     "timed_out": "⧖",
-    "skipped": "–",
+    "skipped": "⊘",
     "not_run": "○",
     "quarantined": "◆",
     "interrupted": "‖",
     "abandoned": "?",
     "running": "…",
     "flaky": "≈",
-    "n/a": "–",
+    "n/a": "⊘",
     "incomplete": "?",
 }
 _TONES = {

@@ -1,5 +1,5 @@
 // Charts by uPlot of what each figure's data-chart holds:
-// {x: [...], xs: [label, ...] or null, series: [{name, y: [...]}], marks: [x, ...], unit: ""}
+// {over: "step", x: [...], xs: [label, ...], "runs" for those of the dashboard, or null, series: [{name, y: [...]}], marks: [x, ...], unit: ""}
 (() => {
     "use strict";
 
@@ -20,7 +20,8 @@
         const place = figure.querySelector(".plot");
         drawn.get(figure)?.destroy();
         const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") }, font: "12px system-ui, sans-serif" };
-        const named = given.xs && ((_, values) => values.map((at) => (Number.isInteger(at) ? given.xs[at] ?? "" : "")));
+        const names = given.xs === "runs" ? window.exactheadRuns : given.xs;
+        const named = names && ((_, values) => values.map((at) => (Number.isInteger(at) ? names[at] ?? "" : "")));
         const single = given.x.length < 40;
         const chart = new uPlot({
             width: Math.max(place.clientWidth, 200),
@@ -33,7 +34,7 @@
                 { ...axis, size: 62, values: (_, values) => values.map(short) },
             ],
             series: [
-                { label: given.over, value: (_, at) => (given.xs ? given.xs[at] ?? "" : short(at)) },
+                { label: given.over, value: (_, at) => (names ? names[at] ?? "" : short(at)) },
                 ...given.series.map((each, index) => ({
                     label: each.name,
                     stroke: colour(`--c${(index % 6) + 1}`),

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
@@ -19,11 +18,15 @@ from exacthead.report.html import assets, environment
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from exacthead.report.dashboard.data import Data, Fault, TestRow
+    from exacthead.triage.known import Known
 
+# So many runs are shown unless another number is asked for.
+RUNS = 200
 _MARK = ".exacthead-dashboard"
-_RUNS = 500
+_LISTED = 1000
 _SHIFTS = 20
 _FAULTS = 500
 _FAULTS_OF_A_TEST = 20
@@ -49,12 +52,12 @@ class Dashboard:
     Attributes:
         data: the history.
         runs_address: of the folder of all runs as seen from the dashboard; empty for no links.
-        known: node id or leg -> what is known of its failure, in words.
+        known: failures that are known.
     """
 
     data: Data
     runs_address: str
-    known: Mapping[str, str]
+    known: Known
 
     def write(self, folder: Path) -> None:
         """Write all pages into an empty folder.
@@ -65,21 +68,26 @@ class Dashboard:
         data = self.data
         for name in ("files", "assets"):
             (folder / name).mkdir()
+        # Said once for all pages of tests, of which there are thousands.
+        labels = f"window.exactheadRuns = {json.dumps([run.label for run in data.runs])};\n"
         for name in ("page", "charts"):
             made = assets(charts=name == "charts")
             _write(folder / "assets" / f"{name}.css", made.style)
-            _write(folder / "assets" / f"{name}.js", made.script)
-        labels = json.dumps([run.label for run in data.runs]).replace("<", "\\u003c")
-        _write(folder / "assets" / "runs.js", f"window.exactheadRuns = {labels};\n")
-        items = curves.of_items(data)
+            _write(folder / "assets" / f"{name}.js", f"{labels}{made.script}")
         slowing = rows.slowing(data.tests, data.runs)
-        self._grid(folder, curves.newest_shifts(items, _SHIFTS), slowing)
+        self._grid(folder, curves.shifts(data.metrics, data.runs, _SHIFTS), slowing)
+        items = curves.by_item(data.metrics, data.runs)
         self._page(folder, "metrics.html", charts=True, items=items)
-        self._page(folder, "coverage.html", charts=True, curves=curves.of_coverage(data))
+        covered = curves.over_runs(data.coverage, data.runs)
+        self._page(folder, "coverage.html", charts=True, curves=covered)
         self._page(
-            folder, "builds.html", charts=True, curves=curves.of_builds(data), builds=data.builds[:-_RUNS:-1]
+            folder,
+            "builds.html",
+            charts=True,
+            curves=curves.over_runs(data.build_times, data.runs),
+            builds=data.builds[: -_LISTED - 1 : -1],
         )
-        self._page(folder, "runs.html", runs=data.runs[: -_RUNS - 1 : -1])
+        self._page(folder, "runs.html", runs=data.runs[::-1])
         self._page(folder, "faults.html", groups=_groups(data.faults)[:_FAULTS])
         files = rows.by_file(data)
         self._page(
@@ -88,7 +96,7 @@ class Dashboard:
             red=[each for each in data.tests if each.red][: rows.LISTED],
             slowest=rows.slowest(data.tests),
             slowing=slowing,
-            flaky=rows.flakiest(data.tests),
+            flaky=rows.flakiest(data),
             files=files,
         )
         self._tests(folder, files)
@@ -109,7 +117,7 @@ class Dashboard:
                 shifts=shifts,
                 slowing=slowing[:_SHIFTS],
                 red=sum(each.red for each in self.data.tests),
-                flaky=sum(each.score > 0 for each in self.data.tests),
+                flaky=sum(each.odd for each in self.data.tests),
                 runners=sorted({row.runner for row in grid.rows}),
             )
 
@@ -120,7 +128,9 @@ class Dashboard:
         made = set()
         for file, tests in files.items():
             place = rows.file_path(file)
-            self._page(folder, place, template="dashboard/file.html", up="../", file=file, tests=tests)
+            self._page(
+                folder, place, template="dashboard/file.html", up="../", file=file, tests=tests
+            )
             for test in tests:
                 path = folder / rows.page_path(test.nodeid)
                 if path.parent not in made:
@@ -132,26 +142,33 @@ class Dashboard:
                     up="../../",
                     here="tests.html",
                     test=test,
+                    score=self.data.score(test.nodeid),
                     stretches=rows.stretches(test, self.data.runs),
                     durations=rows.durations(test),
                     faults=mine[:_FAULTS_OF_A_TEST],
-                    known=self._known(test.nodeid),
+                    known=self._known(test),
                     file_page=place,
                     runs_address=self.runs_address,
                 )
                 _write(path, text)
 
-    def _known(self, nodeid: str) -> str:
-        """An entry names a test, its function, its class or its file."""
-        at = nodeid
-        while at:
-            if at in self.known:
-                return self.known[at]
-            at = at.partition("[")[0] if "[" in at else at.rpartition("::")[0]
-        return ""
+    def _known(self, test: TestRow) -> str:
+        """What is known of its failure where it ran last, in words; empty for nothing."""
+        runner = self.data.runs[test.runs[-1]].runner
+        entries = self.known.for_test(test.nodeid, runner)
+        return "; ".join(
+            f"{each.reason}: {each.issue} ({each.owner}, until {each.expires})" for each in entries
+        )
 
     def _page(
-        self, folder: Path, name: str, *, template: str = "", charts: bool = False, up: str = "", **values: object
+        self,
+        folder: Path,
+        name: str,
+        *,
+        template: str = "",
+        charts: bool = False,
+        up: str = "",
+        **values: object,
     ) -> None:
         text = (
             environment()
@@ -172,7 +189,12 @@ class Dashboard:
 
 
 def build(
-    database: sqlite3.Connection, into: Path, *, runs_address: str, known: Mapping[str, str]
+    database: sqlite3.Connection,
+    into: Path,
+    *,
+    runs_address: str,
+    known: Known,
+    last: int = RUNS,
 ) -> Path:
     """Write the dashboard of a history; what was there of an earlier one is replaced.
 
@@ -181,6 +203,7 @@ def build(
         into: the folder; it must not exist, be empty, or hold an earlier dashboard.
         runs_address: as :class:`Dashboard` says.
         known: as :class:`Dashboard` says.
+        last: how many runs are shown, the newest.
 
     Returns:
         Its first page.
@@ -195,7 +218,7 @@ def build(
     try:
         fresh.mkdir(parents=True)
         (fresh / _MARK).touch()
-        Dashboard(read(database), runs_address, known).write(fresh)
+        Dashboard(read(database, last), runs_address, known).write(fresh)
         if into.exists():
             into.rename(old)
         fresh.rename(into)

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from exacthead.history.change import changes
-from exacthead.report.charts import Chart, chart
+from exacthead.report.charts import Chart, Figure, chart
 from exacthead.report.words import number
 
 if TYPE_CHECKING:
-    from exacthead.history.change import Change
-    from exacthead.report.dashboard.data import Data, Run
+    from collections.abc import Sequence
 
-# The newest runs of a series that are shown.
-_SHOWN = 200
+    from exacthead.history.change import Change
+    from exacthead.history.trends import Series
+    from exacthead.report.dashboard.data import Run
 
 
 @dataclass(frozen=True)
@@ -30,84 +29,54 @@ class Shift:
 
 @dataclass(frozen=True)
 class ItemCurves:
-    """The charts of one item, and where its metrics changed."""
+    """The charts of one item."""
 
     item: str
     charts: tuple[Chart, ...]
-    shifts: tuple[Shift, ...]
 
 
-def of_items(data: Data) -> list[ItemCurves]:
-    """The metrics of each item that has some in two runs or more, by item."""
+def by_item(series: Sequence[Series], runs: Sequence[Run]) -> list[ItemCurves]:
+    """The charts of the metrics of each item."""
     found = []
-    for item, group in groupby(sorted(data.metrics), key=lambda each: each[0]):
-        charts, shifts = [], []
-        for _, metric in group:
-            points = data.metrics[item, metric][-_SHOWN:]
-            if len(points) < 2:  # noqa: PLR2004 - a line needs two points
-                continue
-            changed = changes([each.value for each in points])
-            shifts += [Shift(item, metric, points[each.at].run, each) for each in changed]
-            charts.append(
-                chart(
-                    metric,
-                    "head",
-                    [each.run.label for each in points],
-                    {metric: [each.value for each in points]},
-                    unit=" s" if metric.startswith("timing/") else "",
-                    marks=[each.at for each in changed],
-                    note="; ".join(_said(points[each.at].run, each) for each in changed),
-                )
-            )
+    for item, group in groupby(sorted(series, key=lambda each: (each.item, each.name)), _item):
+        charts = tuple(drawn(each, each.name, runs) for each in group if len(each.points) > 1)
         if charts:
-            found.append(ItemCurves(item, tuple(charts), tuple(shifts)))
+            found.append(ItemCurves(item, charts))
     return found
 
 
-def newest_shifts(curves: list[ItemCurves], most: int) -> list[Shift]:
-    """The changes of level of all items, the newest first."""
-    shifts = [each for one in curves for each in one.shifts]
-    return sorted(shifts, key=lambda each: -each.run.number)[:most]
+def _item(series: Series) -> str:
+    return series.item
 
 
-def of_coverage(data: Data) -> list[Chart]:
-    """The percentage of covered lines over the runs, apart for each set of items that ran.
-
-    Runs of other suites cover other lines: one curve over all of them would only show who ran.
-    """
-    asked: dict[int, set[str]] = {}
-    for (item, _), history in data.items.items():
-        for each in history:
-            asked.setdefault(each.run.number, set()).add(item)
-    sets: dict[str, list[tuple[Run, float]]] = {}
-    for run, covered, total in data.coverage:
-        if total:
-            name = ", ".join(sorted(asked.get(run.number, ())))
-            sets.setdefault(name, []).append((run, 100 * covered / total))
-    return [
-        _over_runs(name, found[-_SHOWN:], "covered", " %")
-        for name, found in sorted(sets.items(), key=lambda each: -each[1][-1][0].number)
-        if len(found) > 1
+def shifts(series: Sequence[Series], runs: Sequence[Run], most: int) -> list[Shift]:
+    """The changes of level, the newest first."""
+    found = [
+        Shift(each.item, each.name, runs[each.points[change.at].run], change)
+        for each in series
+        for change in each.changes
     ]
+    return sorted(found, key=lambda each: -each.run.number)[:most]
 
 
-def of_builds(data: Data) -> list[Chart]:
-    """The build times of each worker and image that was built at least twice."""
-    times: dict[str, list[tuple[Run, float]]] = {}
-    for each in data.builds:
-        if each.seconds is not None and each.how in {"built", ""}:
-            times.setdefault(f"{each.kind} {each.name}", []).append((each.run, each.seconds))
-    return [
-        _over_runs(name, found[-_SHOWN:], "seconds", " s")
-        for name, found in sorted(times.items())
-        if len(found) > 1
-    ]
+def over_runs(series: Sequence[Series], runs: Sequence[Run]) -> list[Chart]:
+    """A chart of each series of two points or more, by what it is of."""
+    return [drawn(each, each.item, runs) for each in series if len(each.points) > 1]
 
 
-def _said(run: Run, change: Change) -> str:
-    return f"change at {run.label}: {number(change.before)} → {number(change.after)}"
-
-
-def _over_runs(title: str, points: list[tuple[Run, float]], name: str, unit: str) -> Chart:
-    labels = [run.label for run, _ in points]
-    return chart(title, "head", labels, {name: [value for _, value in points]}, unit=unit)
+def drawn(series: Series, title: str, runs: Sequence[Run]) -> Chart:
+    """The chart of one series; where its level changed is marked, and said below its title."""
+    at = [runs[point.run] for point in series.points]
+    unit = " %" if series.kind == "coverage" else ""
+    if series.kind in {"build", "seconds"} or series.name.startswith("timing/"):
+        unit = " s"
+    said = (
+        f"change at {at[each.at].label}: {number(each.before)} → {number(each.after)}"
+        for each in series.changes
+    )
+    return chart(
+        Figure(title, "head", unit, "; ".join(said)),
+        [run.label for run in at],
+        {series.name or series.kind: [point.value for point in series.points]},
+        [each.at for each in series.changes],
+    )

@@ -6,27 +6,33 @@ A row of outcomes is kept as arrays: 200 runs of 10,000 tests are two million ou
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from exacthead.history import rows, trends
+from exacthead.history.tests import read_tests
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
+
+    from exacthead.history.rows import RunRow
+    from exacthead.history.tests import TestHistory
+    from exacthead.history.trends import Series
 
 # A verdict as a small number; "flaky" is no verdict, and yet what a reader wants to see.
 VERDICTS = (*(str(kind) for kind in Kind), "flaky")
 FLAKY = len(VERDICTS) - 1
 _CODES = {name: code for code, name in enumerate(VERDICTS)}
 PASSED = _CODES["passed"]
-_GREEN = frozenset({PASSED, FLAKY, _CODES["quarantined"]})
 _RED = frozenset(_CODES[name] for name in ("failed", "crashed", "timed_out"))
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run; ``number`` is its place in time, from 0."""
+    """One run; ``number`` is its place in time among those that are shown, from 0."""
 
     number: int
     name: str
@@ -85,9 +91,9 @@ class TestRow:
         return self.verdicts[-1] in _RED
 
     @property
-    def score(self) -> float:
-        """How often a fresh process disagreed about it: flaky outcomes of all, from 0 to 1."""
-        return self.verdicts.count(FLAKY) / len(self.verdicts)
+    def odd(self) -> bool:
+        """Whether a fresh process ever disagreed in one run."""
+        return FLAKY in self.verdicts
 
     @property
     def reds(self) -> int:
@@ -130,26 +136,20 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A metric of a contract's item in one run: the last value that was recorded."""
-
-    run: Run
-    value: float
-
-
-@dataclass(frozen=True)
 class Data:
     """Everything, oldest run first.
 
     Attributes:
-        runs: all.
+        runs: the newest ones, so many as were asked for.
         items: (item, runner) -> its runs.
         kinds: ``leg`` or ``suite`` by item.
         tests: those that ran at least once, by node id.
+        suspects: of them those that ever showed a fault, with what the history says of them.
         faults: newest first.
         builds: oldest first.
-        metrics: (item, metric) -> its values.
-        coverage: covered and executable lines of each run that measured them.
+        metrics: those that a contract has checked or that were timed.
+        coverage: of each set of items that ran together.
+        build_times: of each worker and image.
         problems: what could not be read into the history, a sentence each.
     """
 
@@ -157,69 +157,74 @@ class Data:
     items: dict[tuple[str, str], list[ItemRun]]
     kinds: dict[str, str]
     tests: list[TestRow]
+    suspects: dict[str, TestHistory]
     faults: list[Fault]
     builds: list[Build]
-    metrics: dict[tuple[str, str], list[Checked]]
-    coverage: list[tuple[Run, int, int]]
+    metrics: list[Series]
+    coverage: list[Series]
+    build_times: list[Series]
     problems: list[str]
 
+    def score(self, nodeid: str) -> float:
+        """How often two fresh processes disagreed about a test, from 0 to 1."""
+        suspect = self.suspects.get(nodeid)
+        return suspect.score if suspect else 0.0
 
-def read(database: sqlite3.Connection) -> Data:
+
+def read(database: sqlite3.Connection, most: int) -> Data:
     """All that the pages need.
 
     Args:
         database: of the newest schema.
+        most: how many runs, the newest.
     """
-    by_id = _runs(database)
-    items, kinds, item_runs = _items(database, by_id)
+    among = rows.runs(database, most)
+    runs = tuple(
+        Run(
+            number=number,
+            name=row.name,
+            started=row.started,
+            head=row.head,
+            dirty=row.dirty,
+            runner=row.runner,
+            flavour=row.flavour,
+            state=row.state,
+            seconds=row.seconds,
+        )
+        for number, row in enumerate(among)
+    )
+    by_id = {row.id: run for row, run in zip(among, runs, strict=True)}
+    items: dict[tuple[str, str], list[ItemRun]] = {}
+    kinds: dict[str, str] = {}
+    sets: dict[str, list[RunRow]] = {}
+    listed = rows.items(database, among)
+    for row, run in zip(among, runs, strict=True):
+        for item in listed[row.id]:
+            one = ItemRun(run, item.verdict, item.reason, item.seconds)
+            items.setdefault((item.name, run.runner), []).append(one)
+            kinds[item.name] = item.kind
+        sets.setdefault(", ".join(sorted(each.name for each in listed[row.id])), []).append(row)
+    tests = _tests(
+        database, [(item.id, by_id[item.run]) for row in among for item in listed[row.id]]
+    )
+    suspects = [each.nodeid for each in tests if each.odd or each.reds]
     return Data(
-        runs=tuple(by_id.values()),
+        runs=runs,
         items=items,
         kinds=kinds,
-        tests=_tests(database, item_runs),
+        tests=tests,
+        suspects=read_tests(database, among, suspects),
         faults=_faults(database, by_id),
         builds=_builds(database, by_id),
-        metrics=_metrics(database, by_id),
-        coverage=[
-            (by_id[run], covered, total)
-            for run, covered, total in database.execute(
-                "SELECT coverage.run, sum(covered), sum(total) FROM coverage"
-                " JOIN run ON run.id = coverage.run GROUP BY coverage.run ORDER BY started, name"
-            )
-        ],
+        metrics=_metrics(database, among),
+        coverage=_coverage(database, among, sets),
+        build_times=trends.builds(database, among),
         problems=[text for (text,) in database.execute("SELECT DISTINCT text FROM note")],
     )
 
 
-def _runs(database: sqlite3.Connection) -> dict[int, Run]:
-    rows = database.execute(
-        "SELECT id, name, started, head, dirty, runner, flavour, state, seconds FROM run"
-        " ORDER BY started, name"
-    )
-    return {
-        row[0]: Run(number, *row[1:4], bool(row[4]), *row[5:]) for number, row in enumerate(rows)
-    }
-
-
-def _items(
-    database: sqlite3.Connection, runs: dict[int, Run]
-) -> tuple[dict[tuple[str, str], list[ItemRun]], dict[str, str], list[tuple[int, Run]]]:
-    items: dict[tuple[str, str], list[ItemRun]] = {}
-    kinds: dict[str, str] = {}
-    order = []
-    for item, run_id, name, kind, verdict, reason, seconds in database.execute(
-        "SELECT item.id, run, item.name, kind, verdict, reason, item.seconds FROM item"
-        " JOIN run ON run.id = item.run ORDER BY started, run.name, item.id"
-    ):
-        run = runs[run_id]
-        items.setdefault((name, run.runner), []).append(ItemRun(run, verdict, reason, seconds))
-        kinds[name] = kind
-        order.append((item, run))
-    return items, kinds, order
-
-
-def _tests(database: sqlite3.Connection, items: list[tuple[int, Run]]) -> list[TestRow]:
-    rows = {
+def _tests(database: sqlite3.Connection, items: Sequence[tuple[int, Run]]) -> list[TestRow]:
+    rows_ = {
         test: TestRow(nodeid, file)
         for test, nodeid, file in database.execute("SELECT id, nodeid, file FROM test")
     }
@@ -229,21 +234,23 @@ def _tests(database: sqlite3.Connection, items: list[tuple[int, Run]]) -> list[T
     for item, run in items:
         number = run.number
         for test, verdict, seconds, flaky in database.execute(query, (item,)):
-            row = rows[test]
+            row = rows_[test]
             row.runs.append(number)
             row.verdicts.append(FLAKY if flaky else _CODES[verdict])
             row.seconds.append(unknown if seconds is None else seconds)
-    return sorted((row for row in rows.values() if row.runs), key=lambda row: row.nodeid)
+    return sorted((row for row in rows_.values() if row.runs), key=lambda row: row.nodeid)
 
 
 def _faults(database: sqlite3.Connection, runs: dict[int, Run]) -> list[Fault]:
     return [
-        Fault(runs[run], item, nodeid or "", verdict, failure_class, group, reason)
-        for run, item, nodeid, verdict, failure_class, group, reason in database.execute(
-            "SELECT run.id, item.name, nodeid, fault.verdict, class, grouping, fault.reason"
-            " FROM fault JOIN item ON item.id = fault.item JOIN run ON run.id = item.run"
-            " LEFT JOIN test ON test.id = fault.test ORDER BY started DESC, run.name DESC, fault.id"
+        Fault(runs[run], *rest)
+        for run, *rest in database.execute(
+            "SELECT run.id, item.name, coalesce(nodeid, ''), fault.verdict, class, grouping,"
+            " fault.reason FROM fault JOIN item ON item.id = fault.item"
+            " JOIN run ON run.id = item.run LEFT JOIN test ON test.id = fault.test"
+            " ORDER BY run.started DESC, run.name DESC, fault.id"
         )
+        if run in runs
     ]
 
 
@@ -252,23 +259,29 @@ def _builds(database: sqlite3.Connection, runs: dict[int, Run]) -> list[Build]:
         Build(runs[run], *rest)
         for run, *rest in database.execute(
             "SELECT run, kind, build.name, key, how, build.seconds FROM build"
-            " JOIN run ON run.id = build.run ORDER BY started, run.name, kind, build.name"
+            " JOIN run ON run.id = build.run ORDER BY run.started, run.name, build.kind, build.name"
         )
+        if run in runs
     ]
 
 
-def _metrics(
-    database: sqlite3.Connection, runs: dict[int, Run]
-) -> dict[tuple[str, str], list[Checked]]:
-    """Those that a contract has checked, and what was timed."""
-    metrics: dict[tuple[str, str], list[Checked]] = {}
-    for run, item, name, last in database.execute(
-        "SELECT run.id, item.name, metric.name, last FROM measurement"
-        " JOIN metric ON metric.id = measurement.metric JOIN item ON item.id = measurement.item"
-        " JOIN run ON run.id = item.run"
-        " WHERE metric.name LIKE 'timing/%'"
-        " OR metric.name IN (SELECT metric FROM contract_check)"
-        " ORDER BY started, run.name"
-    ):
-        metrics.setdefault((item, name), []).append(Checked(runs[run], last))
-    return metrics
+def _metrics(database: sqlite3.Connection, among: Sequence[RunRow]) -> list[Series]:
+    checked = {name for (name,) in database.execute("SELECT DISTINCT metric FROM contract_check")}
+    return [
+        each
+        for each in trends.metrics(database, among)
+        if each.name in checked or each.name.startswith("timing/")
+    ]
+
+
+def _coverage(
+    database: sqlite3.Connection, among: Sequence[RunRow], sets: dict[str, list[RunRow]]
+) -> list[Series]:
+    """Runs of other items cover other lines: one curve over all would only show who ran."""
+    index = {row.id: number for number, row in enumerate(among)}
+    found = []
+    for name, part in sets.items():
+        series = trends.coverage(database, part)
+        points = tuple(replace(each, run=index[part[each.run].id]) for each in series.points)
+        found.append(replace(series, item=name, points=points))
+    return found

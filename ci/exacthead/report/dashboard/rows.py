@@ -84,7 +84,9 @@ def stretches(test: TestRow, runs: Sequence[Run]) -> tuple[Stretch, ...]:
 def durations(test: TestRow) -> str:
     """What the script draws, as JSON: seconds in few digits, over the numbers of the runs."""
     known = [
-        (run, value) for run, value in zip(test.runs, test.seconds, strict=True) if value == value  # noqa: PLR0124
+        (run, value)
+        for run, value in zip(test.runs, test.seconds, strict=True)
+        if value == value  # noqa: PLR0124
     ]
     return json.dumps(
         {
@@ -130,11 +132,10 @@ def _may_be_slower(values: Sequence[float]) -> bool:
     return newest > _LEAST_SECONDS and newest > _CANDIDATE * oldest[len(oldest) // 2]
 
 
-def flakiest(tests: Iterable[TestRow]) -> list[TestRow]:
-    """Those with which a fresh process disagreed most often first."""
-    return sorted(
-        (each for each in tests if each.score > 0), key=lambda each: (-each.score, each.nodeid)
-    )[:LISTED]
+def flakiest(data: Data) -> list[TestRow]:
+    """Those with the highest score first: :class:`exacthead.history.tests.TestHistory`."""
+    found = (each for each in data.tests if each.odd or data.score(each.nodeid))
+    return sorted(found, key=lambda each: (-data.score(each.nodeid), each.nodeid))[:LISTED]
 
 
 def by_file(data: Data) -> dict[str, list[TestRow]]:
