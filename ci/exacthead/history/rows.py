@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
@@ -59,7 +59,12 @@ def runs(connection: sqlite3.Connection, most: int = WINDOW, runner: str = "") -
         f"SELECT {_RUN} FROM run WHERE ? IN ('', runner) ORDER BY started DESC, name DESC LIMIT ?",  # noqa: S608 - our own column names
         (runner, most),
     ).fetchall()
-    return [RunRow(*row[:4], bool(row[4]), *row[5:]) for row in reversed(rows)]
+    return [_run(list(row)) for row in reversed(rows)]
+
+
+def _run(values: list[Any]) -> RunRow:
+    values[4] = bool(values[4])  # SQLite has no truth values
+    return RunRow(*values)
 
 
 def items(connection: sqlite3.Connection, among: Sequence[RunRow]) -> dict[int, list[ItemRow]]:

@@ -88,6 +88,18 @@ def read_tests(
     return {nodeid: _history(nodeid, found, among) for nodeid, found in (outcomes or {}).items()}
 
 
+def read_items(connection: sqlite3.Connection, among: Sequence[RunRow]) -> dict[str, TestHistory]:
+    """The same of items: their own verdicts, by their names."""
+    found: dict[str, list[Past]] = defaultdict(list)
+    for index, run in enumerate(among):
+        rows = connection.execute(
+            "SELECT name, verdict, seconds FROM item WHERE run = ?", (run.id,)
+        )
+        for name, verdict, seconds in rows:
+            found[name].append(Past(index, verdict, seconds, 1, flaky=False))
+    return {name: _history(name, past, among) for name, past in found.items()}
+
+
 def _of_all(connection: sqlite3.Connection, among: Sequence[RunRow]) -> dict[str, list[Past]]:
     found: dict[int, list[Past]] = defaultdict(list)
     for index, run in enumerate(among):
