@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead import junit
@@ -20,20 +18,23 @@ from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
 from exacthead.git import git
 from exacthead.head import read_head
+from exacthead.history.database import open_history, sync
 from exacthead.patch import keep_changes, read_kept
 from exacthead.prefix import Prefixed
+from exacthead.report.build import Sources, build
+from exacthead.report.past import PastRuns
+from exacthead.report.publish import Publisher
 from exacthead.request import give_order, make_request
 from exacthead.runs.execute import Execution, exit_code, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
-from exacthead.runs.render import markdown, plain, show
-from exacthead.runs.summary import summarize
 from exacthead.shards.nodeid import file_of
 from exacthead.triage.check import gone_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -69,6 +70,7 @@ class Session:
         base: the revision that the change is compared with; empty for none.
         gate: whether the change's coverage must reach its limit; needs ``base``.
         inside: the image of each item, by its id; empty outside of images.
+        notify: the address that the verdict is posted to; empty for none.
     """
 
     harness: Harness
@@ -84,6 +86,7 @@ class Session:
     base: str = ""
     gate: bool = False
     inside: Mapping[str, InImage] = field(default_factory=dict)
+    notify: str = ""
     _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
 
     def run(self) -> int:
@@ -208,29 +211,48 @@ class Session:
         return f"{command} {shlex.quote(f'{shown}/{request.item_id}')}"
 
     def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
-        """The same text for the folder, the terminal and the CI system; the closing line last."""
+        """Everything that is said of the run, the closing line last; returns the exit code."""
         measured = self._measure(folder)
         # A file that is missing shows as an error in the merged one.
         files = [folder.item_path(result.item_id).junit for result in results]
         totals = junit.merge(files, folder.path / "junit.xml")
-        red = bool(totals.broken) or (measured is not None and not measured.green)
-        if red and state is State.PASSED:
+        reasons = (*_lost(totals), *(measured.reasons if measured else ()))
+        if reasons and state is State.PASSED:
             state = State.FAILED
             folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        sections = (
-            *_lost(totals),
-            *self.judgement.lines(*self._planned()),
-            *(measured.lines() if measured else ()),
-        )
-        summary = summarize(state, results, folder.read_provenance(), folder.path, sections)
-        text = markdown(summary)
-        write_text(folder.summary, text)
         for doubt in totals.doubts:
             self.say(f"junit.xml: {doubt}")
-        show(summary, self.console)
-        self._append_step_summary(text)
+        past, problem = self._history(folder)
+        report = build(
+            Sources(
+                root=self.harness.root,
+                folder=folder,
+                state=state,
+                plan=self.plan,
+                results=results,
+                used=folder.read_provenance(),
+                rules=self.judgement.rules,
+                past=past,
+                sections=(
+                    *self.judgement.lines(*self._planned()),
+                    *(measured.lines() if measured else ()),
+                ),
+                notes=problem,
+                reasons=reasons,
+            )
+        )
+        Publisher(folder, self.console, self.say, self.notify).publish(report)
         self.console.out(counts(totals))
         return exit_code(state)
+
+    def _history(self, folder: RunFolder) -> tuple[PastRuns | None, tuple[str, ...]]:
+        """The history with this run in it, or why there is none; a run can do without."""
+        try:
+            connection = open_history(self.runs)
+            sync(connection, self.judgement.history, self.harness.root)
+        except HarnessError as error:
+            return None, (f"no history: {error}",)
+        return PastRuns.read(connection, folder.run_id, self.plan.runner), ()
 
     def _measure(self, folder: RunFolder) -> Measured | None:
         if not (self.gate or any(item.measured for item in self.plan.items)):
@@ -253,21 +275,7 @@ class Session:
         gone = gone_files(self.judgement.known.entries, self.harness.root, paths)
         return nodeids, sorted(files | gone)
 
-    def _append_step_summary(self, text: str) -> None:
-        path = os.environ.get("GITHUB_STEP_SUMMARY")
-        if not path:
-            return
-        try:
-            with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-        except OSError as error:
-            # The verdict stands; that CI does not show it is said where it can be.
-            self.say(f"the step summary {path} cannot be written to: {error.strerror}")
 
-
-def _lost(totals: Totals) -> list[str]:
-    """The section of results that were written and are there no more; none when all are."""
-    if not totals.broken:
-        return []
-    lost = (f"- {plain(label)} was written, and cannot be read any more" for label in totals.broken)
-    return ["## Lost results", "", *lost, ""]
+def _lost(totals: Totals) -> tuple[str, ...]:
+    """Results that were written and are there no more, a reason each."""
+    return tuple(f"{label} was written, and cannot be read any more" for label in totals.broken)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exacthead.classes.rules import load_rules
 from exacthead.errors import HarnessError
-from exacthead.history.folders import History
 from exacthead.history.ingest import Ingest
 from exacthead.history.schema import connect
 
@@ -15,20 +13,9 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
+    from exacthead.history.folders import History
+
 NAME = "exacthead.sqlite"
-
-
-@dataclass(frozen=True)
-class Synced:
-    """What bringing it up to date has done.
-
-    Attributes:
-        added: the ids of the runs that are new or have changed, the oldest first.
-        notes: what could not be read, a sentence each.
-    """
-
-    added: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 def open_history(runs: Path) -> sqlite3.Connection:
@@ -45,7 +32,7 @@ def open_history(runs: Path) -> sqlite3.Connection:
     return connect(runs / NAME)
 
 
-def sync(connection: sqlite3.Connection, runs: Path, root: Path | None = None) -> Synced:
+def sync(connection: sqlite3.Connection, history: History, root: Path | None = None) -> list[str]:
     """Take in every run that has ended and is not there as it is now.
 
     Runs whose folders are gone stay: a history is longer than a disk. A folder that is no run's
@@ -53,37 +40,39 @@ def sync(connection: sqlite3.Connection, runs: Path, root: Path | None = None) -
 
     Args:
         connection: of an open history.
-        runs: the folder of all runs.
+        history: the run folders; what cannot be read of them becomes a note there.
         root: the checkout, for its own failure classes.
+
+    Returns:
+        The ids of the runs that are new or have changed, the oldest first.
 
     Raises:
         HarnessError: the database cannot be written to, or failure classes are not valid.
     """
-    history = History(runs)
     ingest = Ingest(connection, history, load_rules(root))
     known = dict(connection.execute("SELECT name, stamp FROM run"))
     ended = [each for each in history.runs() if known.get(each.id) != _stamp(each.folder.path)]
     for run in reversed(ended):
         ingest.add(run, _stamp(run.folder.path))
-    return Synced(tuple(run.id for run in reversed(ended)), tuple(history.notes))
+    return [run.id for run in reversed(ended)]
 
 
-def rebuild(runs: Path, root: Path | None = None) -> Synced:
+def rebuild(history: History, root: Path | None = None) -> list[str]:
     """Make the history again from the run folders alone; what was there before is replaced.
 
     Raises:
-        HarnessError: as :func:`sync`; the old history stays then.
+        HarnessError: as :func:`sync`; the old one stays then.
     """
-    path = runs / NAME
+    path = history.runs_folder / NAME
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)
     connection = connect(fresh)
     try:
-        synced = sync(connection, runs, root)
+        added = sync(connection, history, root)
     finally:
         connection.close()
     fresh.replace(path)
-    return synced
+    return added
 
 
 def _stamp(run: Path) -> str:

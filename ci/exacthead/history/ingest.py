@@ -60,7 +60,8 @@ class Ingest:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
-                self._add(run, stamp)
+                if not self._there(run, stamp):  # another process may have been quicker
+                    self._add(run, stamp)
                 self.connection.execute("COMMIT")
             except BaseException:
                 self._tests, self._newest_test = {}, 0
@@ -69,6 +70,10 @@ class Ingest:
         except sqlite3.Error as error:
             todo = "make room, or remove the file: it is made again from the run folders"
             raise HarnessError(f"the history with run {run.id}", str(error), todo) from error
+
+    def _there(self, run: Run, stamp: str) -> bool:
+        row = self.connection.execute("SELECT stamp FROM run WHERE name = ?", (run.id,)).fetchone()
+        return row is not None and row[0] == stamp
 
     def _add(self, run: Run, stamp: str) -> None:
         noted = len(self.history.notes)
@@ -83,8 +88,8 @@ class Ingest:
         seconds = sum(self._item(run, number, planned) for planned in run.plan.items)
         self.connection.execute("UPDATE run SET seconds = ? WHERE id = ?", (seconds, number))
         facts.builds(self.connection, number, run.used)
-        for path, error in facts.coverage(self.connection, number, run.folder.path):
-            self.history.note(path, error)
+        for path, why in facts.coverage(self.connection, number, run.folder.path):
+            self.history.note(path, why)
         self.connection.executemany(
             "INSERT INTO note VALUES (?, ?)",
             [(number, note) for note in self.history.notes[noted:]],
@@ -116,8 +121,8 @@ class Ingest:
         if verdict.kind in RED and not told:
             self._item_fault(item, verdict, evidence.of_item(folder, verdict))
         if planned.kind == "leg":
-            for path, error in facts.leg(self.connection, item, folder):
-                self.history.note(path, error)
+            for path, why in facts.leg(self.connection, item, folder):
+                self.history.note(path, why)
         return seconds
 
     def _outcomes(self, item: int, outcomes: Iterable[Outcome]) -> bool:

@@ -82,6 +82,7 @@ class Since:
         commit: its head.
         when: its start, ISO 8601 in UTC.
         runs: how many runs the row has, this one included.
+        dirty: whether its checkout was anything but that head.
         green: the commit of the last run before it in which the subject passed; empty when none is
             known.
     """
@@ -90,6 +91,7 @@ class Since:
     commit: str
     when: str
     runs: int
+    dirty: bool = False
     green: str = ""
 
 
@@ -315,6 +317,7 @@ class Report:
         run: its id, the name of its folder.
         state: ``passed``, ``failed``, ``interrupted``, ...
         verdict: in words: ``2 new failures, 1 known, 1 also red on base, 3 not run``.
+        reasons: what makes the run red beside its items (lost results, a coverage gate).
         counts: the numbers behind it.
         head: what was tested.
         started: ISO 8601 in UTC.
@@ -349,6 +352,7 @@ class Report:
     machine: str = ""
     invocation: str = ""
     expected: float | None = None
+    reasons: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     not_run: tuple[NotRun, ...] = ()
     flaky: tuple[Failure, ...] = ()

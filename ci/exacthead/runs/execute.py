@@ -33,6 +33,7 @@ def plain_result(request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         returncode=outcome.returncode,
         signal=outcome.signal,
         seconds=outcome.seconds,
+        started=outcome.started,
         peak_pss_mb=outcome.peak_pss_mb,
         leftovers=outcome.leftovers,
         notes=outcome.notes,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from exacthead.head import Head
-from exacthead.reproduce.differences import between, keys, packages
+from exacthead.differences import between, keys, packages
 from exacthead.runs.provenance import Machine, Provenance, WorkerUse, gather
 from exacthead.workers.spec import Interpreter, Spec
 
