@@ -241,7 +241,9 @@ class Session:
                 reasons=reasons,
             )
         )
-        Publisher(folder, self.console, self.say, self.notify).publish(report)
+        metrics = past.metrics() if past else ()
+        root = self.harness.root
+        Publisher(folder, self.console, self.say, self.notify, root, metrics).publish(report)
         self.console.out(counts(totals))
         return exit_code(state)
 

@@ -57,6 +57,8 @@ def changes(values: Sequence[float]) -> tuple[Change, ...]:
     Args:
         values: finite numbers, the oldest first; with fewer than ten there is nothing to say.
     """
+    if len(values) < 2 * LEAST:
+        return ()
     found = sorted(_split(values, 0, len(values), noise(values)))
     borders = [0, *found, len(values)]
     levels = [median(values[a:b]) for a, b in pairwise(borders)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xml.parsers.expat import ExpatError
 
 from exacthead.contracts import series
+from exacthead.history.folders import DASHBOARD
 from exacthead.report import item_page
 from exacthead.report.charts import Chart, of_metrics
 from exacthead.report.covered import read_coverage
@@ -15,16 +16,17 @@ from exacthead.report.faults import by_cause
 from exacthead.report.html import assets, render
 from exacthead.report.listing import listing
 from exacthead.report.timeline import balances, gantt
+from exacthead.report.trend import of_series
 from exacthead.report.words import plural, said
 from exacthead.runs.files import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from exacthead.history.trends import Series
     from exacthead.report.covered import Covered
     from exacthead.report.model import Item, Report
-    from exacthead.report.trend import Trend
     from exacthead.runs.folder import RunFolder
 
 PAGE = "index.html"
@@ -52,16 +54,14 @@ class Pages:
         folder: of the run.
         report: what is said about it.
         root: the checkout that ran, for the text of lines; None when it is not at hand.
-        trends: item id -> metric -> its values over the last runs.
-        home: the address of the dashboard, relative to the run folder; empty without one.
+        metrics: of the legs over the last runs.
         problems: files that could not be read, a sentence each; they come while pages are written.
     """
 
     folder: RunFolder
     report: Report
     root: Path | None = None
-    trends: Mapping[str, Mapping[str, Trend]] = field(default_factory=dict)
-    home: str = ""
+    metrics: Sequence[Series] = ()
     problems: list[str] = field(default_factory=list)
 
     def write(self) -> Path:
@@ -104,7 +104,7 @@ class Pages:
             coverage=coverage,
             used=self._used(),
             files=files,
-            home=self.home,
+            home=self._home(),
             problems=self.problems,
         )
         path = self.folder.path / PAGE
@@ -121,7 +121,7 @@ class Pages:
         charts: tuple[Chart, ...] = ()
         if folder.metrics.exists():
             charts = of_metrics(series.read(folder.metrics).metrics)
-        trends = self.trends.get(item.id, {})
+        trends = of_series([each for each in self.metrics if each.item == item.id])
         page = item_page.ItemPage(
             self.report, item, folder.path, inside(item), tests, charts, trends
         )
@@ -129,6 +129,11 @@ class Pages:
         folder.path.mkdir(parents=True, exist_ok=True)
         write_text(folder.path / PAGE, page.text())
         return item_page.Seen(charts, tests.longest)
+
+    def _home(self) -> str:
+        """The address of the pages over all runs, where there are some."""
+        page = self.folder.path.parent / DASHBOARD / PAGE
+        return f"../{DASHBOARD}/{PAGE}" if page.exists() else ""
 
     def _coverage(self) -> Covered | None:
         try:

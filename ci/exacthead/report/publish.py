@@ -14,10 +14,11 @@ from exacthead.report import markdown, terminal
 from exacthead.runs.files import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
+    from exacthead.history.trends import Series
     from exacthead.report.model import Report
     from exacthead.runs.folder import RunFolder
 
@@ -31,12 +32,16 @@ class Publisher:
         console: the terminal.
         say: takes one line of progress.
         notify: the address that the verdict is posted to; empty for none.
+        root: the checkout that ran.
+        metrics: the metrics of the legs over the last runs.
     """
 
     folder: RunFolder
     console: Console
     say: Callable[[str], object]
     notify: str = ""
+    root: Path | None = None
+    metrics: Sequence[Series] = ()
 
     def publish(self, report: Report) -> None:
         """Write the files, the terminal and what CI reads.
@@ -48,6 +53,16 @@ class Publisher:
         write_text(self.folder.summary, markdown.markdown(report, place))
         terminal.show(report, place, self.console)
         self._step_summary(report, place)
+        self._pages(report)
+
+    def _pages(self, report: Report) -> None:
+        # With templates and all that reads coverage, which a plain refusal need not wait for.
+        from exacthead.report.pages import Pages
+
+        pages = Pages(self.folder, report, self.root, self.metrics)
+        pages.write()
+        for problem in pages.problems:
+            self.say(f"the report: {problem}")
 
     def _step_summary(self, report: Report, place: str) -> None:
         path = os.environ.get("GITHUB_STEP_SUMMARY")

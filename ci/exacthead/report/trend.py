@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from exacthead.report.words import number, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from exacthead.history.trends import Series
 
 _WIDTH = 100.0
 _HEIGHT = 24.0
 _EDGE = 3.0
+_RUNS = 30
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,17 @@ class Trend:
     changes: tuple[float, ...]
     words: str
     short: str
+
+
+def of_series(series: Iterable[Series]) -> dict[str, Trend]:
+    """The lines of the metrics of one item over its last runs, by metric."""
+    found = {}
+    for each in series:
+        start = max(0, len(each.points) - _RUNS)
+        changes = [change.at - start for change in each.changes if change.at >= start]
+        if line := trend([point.value for point in each.points[start:]], changes):
+            found[each.name] = line
+    return found
 
 
 def trend(values: Sequence[float], changes: Sequence[int] = ()) -> Trend | None:

@@ -10,6 +10,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from exacthead.history.change import Change
+from exacthead.history.trends import Point, Series
 from exacthead.report.faults import by_cause
 from exacthead.report.html import address, assets, environment
 from exacthead.report.listing import listing
@@ -119,13 +121,15 @@ def test_every_page_of_the_run_is_there_and_every_link_leads_somewhere(written: 
 
 def test_a_contract_shows_value_bound_and_trend(tmp_path: Path) -> None:
     folder, report = sample(tmp_path / "runs")
-    line = trend([0.4, 0.4, 0.5, 0.5], [2])
-    assert line is not None
-    Pages(folder, report, trends={"gym_training.flag_off": {"train/loss": line}}).write()
+    points = tuple(Point(run, value) for run, value in enumerate([9.0] * 40 + [0.4, 0.5]))
+    change = Change(40, 9.0, 0.45, 20.0)
+    metrics = [Series("metric", "gym_training.flag_off", "train/loss", points, (change,))]
+    Pages(folder, report, metrics=metrics).write()
     page = read(folder.path / "items" / "gym_training.flag_off" / "index.html")
-    assert "last 4 runs: 0.4 to 0.5, now 0.5, 1 change of level" in str(page.tags)
+    assert "last 30 runs: 0.4 to 9, now 0.5, 1 change of level" in str(page.tags)
     assert "shift at 1a2b3c4d5e6f : 0.4 → 0.5" in page.text
-    assert ("polyline", {"points": line.points}) in page.tags
+    shift = {"class": "change", "x1": "96.6", "x2": "96.6", "y1": "0", "y2": "24"}
+    assert ("line", shift) in page.tags
     for said in ("nan", "finite", "only step 1"):
         assert said in page.text
 

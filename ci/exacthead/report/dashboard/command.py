@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead.history.database import open_history, rebuild, sync
+from exacthead.history.folders import DASHBOARD, History
 from exacthead.report.dashboard.build import build
+from exacthead.report.words import plural
 from exacthead.triage.known import load_known
 
 if TYPE_CHECKING:
@@ -18,28 +20,27 @@ if TYPE_CHECKING:
 
     from exacthead.config import Harness
 
-FOLDER = "dashboard"
-
 
 def dashboard(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Write the dashboard of all runs."""
     runs = harness.root / "runs"
-    into = Path(arguments.out or runs / FOLDER).absolute()
+    into = Path(arguments.out or runs / DASHBOARD).absolute()
     known = load_known(harness.root)
+    history = History(runs)
     if arguments.rebuild:
-        rebuild(runs, harness.root)
-    with closing(open_history(runs)) as history:
-        synced = sync(history, runs, harness.root)
-        for note in synced.notes:
-            console.out(f"exacthead: {note}")
+        rebuild(history, harness.root)
+    with closing(open_history(runs)) as database:
+        added = sync(database, history, harness.root)
         page = build(
-            history,
+            database,
             into,
             runs_address=_address(arguments.runs_address, runs, into),
             known=known,
             last=arguments.last,
         )
-    console.out(f"exacthead: {len(synced.added)} runs are new in the history")
+    for note in history.notes:
+        console.out(f"exacthead: {note}")
+    console.out(f"exacthead: {plural(len(added), 'run')} taken into the history")
     console.out(f"exacthead: dashboard {page}")
     return 0
 
