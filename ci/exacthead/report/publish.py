@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exacthead.report import markdown, terminal
+from exacthead.report import data, markdown, openmetrics, terminal
+from exacthead.report.annotations import workflow_commands
+from exacthead.report.notify import notify
 from exacthead.runs.files import write_text
 
 if TYPE_CHECKING:
@@ -46,8 +48,15 @@ class Publisher:
         """
         place = str(self.folder.path)
         write_text(self.folder.summary, markdown.markdown(report, place))
+        write_text(self.folder.path / data.NAME, data.to_json(report))
+        write_text(self.folder.path / openmetrics.NAME, openmetrics.openmetrics(report))
         terminal.show(report, place, self.console)
         self._step_summary(report, place)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in workflow_commands(report):
+                self.console.out(line)
+        if self.notify and (said := notify(report, self.notify, self.folder.path.parent)):
+            self.say(said)
 
     def _step_summary(self, report: Report, place: str) -> None:
         path = os.environ.get("GITHUB_STEP_SUMMARY")
