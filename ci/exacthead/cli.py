@@ -126,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     job = command("functional", _jobs, "Run the legs of a functional job.")
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
-    _in_images(_placed(job))
+    _in_images(_placed(_told(job)))
 
     unit = command("unit", _suites, "Run unit suites, each in its own worker.")
     unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
-    _in_images(_placed(unit))
+    _in_images(_placed(_told(unit)))
 
     impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
@@ -224,6 +224,22 @@ def _add_dashboard(pages: argparse.ArgumentParser) -> None:
         "--runs-address", metavar="URL", help="of the runs, relative to FOLDER; '' for no links"
     )
     pages.add_argument("--rebuild", action="store_true", help="the history too, from the runs")
+
+
+def _address(text: str) -> str:
+    from exacthead.report.notify import check_address  # only those who ask for it need it
+
+    try:
+        return check_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _told(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    added.add_argument(
+        "--notify", metavar="URL", type=_address, default="", help="post the verdict there"
+    )
+    return added
 
 
 def _placed(added: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -92,7 +92,9 @@ def _run(
             invocation=invocation(),
             images=images.images if images else None,
         )
-        session = Session(harness, plan, specs, store, console, runs, known)
+        session = Session(
+            harness, plan, specs, store, console, runs, known, notify=arguments.notify
+        )
         return in_images(session, images).run()
 
 

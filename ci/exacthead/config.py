@@ -23,6 +23,7 @@ from exacthead.tables import (
     Lint,
     Project,
     Runner,
+    Secrets,
     Suite,
     Table,
     Worker,
@@ -45,6 +46,7 @@ class Harness(Table):
     bases: dict[str, Base] = Field(default_factory=dict)
     images: dict[str, Image] = Field(default_factory=dict)
     coverage: Coverage = Coverage()
+    secrets: Secrets = Secrets()
     root: Path = Field(default=Path(), exclude=True)
 
     @property
@@ -132,6 +134,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("ci",): Ci,
         ("lint",): Lint,
         ("coverage",): Coverage,
+        ("secrets",): Secrets,
         ("workers",): Worker,
         ("suites",): Suite,
         ("jobs",): Job,

@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-from exacthead import junit
 from exacthead.changes import Changes, read_changes
-from exacthead.conclude import conclude, counts
+from exacthead.conclude import conclude
 from exacthead.ended import Ended
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
 from exacthead.git import git
 from exacthead.head import read_head
-from exacthead.history.database import open_history, sync
+from exacthead.mask import Masker
 from exacthead.patch import keep_changes, read_kept
 from exacthead.prefix import Prefixed
-from exacthead.report.build import Sources, build
-from exacthead.report.past import PastRuns
-from exacthead.report.publish import Publisher
+from exacthead.reporting import report_run
 from exacthead.request import give_order, make_request
-from exacthead.runs.execute import Execution, exit_code, not_run
+from exacthead.runs.execute import Execution, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.interrupt import Interrupts
-from exacthead.shards.nodeid import file_of
-from exacthead.triage.check import gone_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from pydantic import BaseModel
     from rich.console import Console
 
     from exacthead.config import Harness
     from exacthead.images.place import InImage
     from exacthead.judgement import Judgement
-    from exacthead.junit import Totals
-    from exacthead.measured import Measured
+    from exacthead.mask import Stream
     from exacthead.plan import Item, Plan
     from exacthead.runs.item import ItemOutcome, ItemRequest
     from exacthead.runs.result import ItemResult
@@ -50,6 +47,10 @@ if TYPE_CHECKING:
     from exacthead.workers.store import Built, Store
 
 RED = 1
+# Of a log's bytes that are no UTF-8, and of half a character.
+_LOST = "backslashreplace"
+
+Model = TypeVar("Model", bound="BaseModel")
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,33 @@ class Session:
     inside: Mapping[str, InImage] = field(default_factory=dict)
     notify: str = ""
     _prefixed: Prefixed = field(default_factory=lambda: Prefixed(sys.stdout), init=False)
+    _streams: dict[str, Stream] = field(default_factory=dict, init=False)
 
     def run(self) -> int:
         """Build, run and report; returns the process's exit code."""
         return self.run_in(self.new_folder())
 
     def new_folder(self) -> RunFolder:
-        """A run folder for the plan."""
-        return RunFolder.create(self.runs, self.plan.as_data(), str(self.plan.head))
+        """A run folder for the plan.
+
+        Raises:
+            HarnessError: the plan holds a secret, or the folder cannot be made.
+        """
+        data = self.plan.as_data()
+        # How it was asked for is no part of what is replayed.
+        data["invocation"] = self.masker.text(self.plan.invocation)
+        if self.masker.holds_value(json.dumps(data)):
+            raise HarnessError(
+                "a plan without secrets",
+                "it holds the value of one that [secrets] names",
+                "take it out of harness.toml and of test names; a plan is replayed as it is",
+            )
+        return RunFolder.create(self.runs, data, str(self.plan.head))
+
+    @cached_property
+    def masker(self) -> Masker:
+        """What is a secret in this run."""
+        return Masker.of(self.harness.secrets, os.environ, [self.notify])
 
     def run_in(self, folder: RunFolder) -> int:
         """The same as :meth:`run`, in a folder that :meth:`new_folder` made."""
@@ -108,7 +128,7 @@ class Session:
 
     def say(self, line: str) -> None:
         """One line of progress."""
-        self.console.out(f"exacthead: {line}")
+        self.console.out(f"exacthead: {self.masker.text(line)}")
 
     def _run(self, folder: RunFolder) -> int:
         with ExitStack() as held:
@@ -130,16 +150,14 @@ class Session:
                 self.say(str(error))
                 return self._none_ran(folder, State.FAILED, str(error))
             images = {place.name: place.image for place in self.inside.values()}
-            provenance = evidence(self.harness, self.plan, self.specs, workers, images)
+            provenance = self._clean(evidence(self.harness, self.plan, self.specs, workers, images))
             folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
-            execution = Execution(
-                folder, interrupts, conclude=self._conclude, echo=self._prefixed.write
-            )
+            execution = Execution(folder, interrupts, conclude=self._conclude, echo=self._echo)
             state, results = execution.run(requests)
             if changed := self._changed(folder):
                 folder.write_provenance(provenance.model_copy(update={"changed": changed}))
-            return self._report(folder, state, results)
+            return report_run(self, folder, state, results)
 
     def _changed(self, folder: RunFolder) -> tuple[str, ...]:
         """How the checkout is not what it was when the plan was made; then no head tells what ran.
@@ -159,14 +177,14 @@ class Session:
 
     def _none_ran(self, folder: RunFolder, state: State, reason: str) -> int:
         """Every item gets its verdict and files also when there was no worker to run it in."""
-        folder.write_provenance(evidence(self.harness, self.plan, self.specs, {}))
+        folder.write_provenance(self._clean(evidence(self.harness, self.plan, self.specs, {})))
         results = []
         for request in self._requests(folder, {}):
             result = self._conclude(request, not_run(request, reason))
             request.folder.write_result(result)
             results.append(result)
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        return self._report(folder, state, results)
+        return report_run(self, folder, state, results)
 
     def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
         pythons = {name: worker.python for name, worker in workers.items()}
@@ -181,19 +199,38 @@ class Session:
             requests.append(give_order(self.harness, item, request, pythons, self.specs))
         return requests
 
+    def _echo(self, item_id: str, text: str) -> None:
+        stream = self._streams.setdefault(item_id, self.masker.stream())
+        self._prefixed.write(item_id, stream.feed(text.encode(errors=_LOST)).decode(errors=_LOST))
+
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
+        if stream := self._streams.pop(request.item_id, None):
+            self._prefixed.write(request.item_id, stream.finish().decode(errors=_LOST))
         self._prefixed.finish(request.item_id)
+        # Before anything is read of what it wrote: what is made of that holds no secret either.
+        problems = self.masker.folder(request.folder.path)
         item = self.plan.item(request.item_id)
         ended = Ended(item, request, outcome, self._properties(item))
         result = conclude(ended, self.judgement)
-        return result.model_copy(
-            update={
-                "required": item.required,
-                "reproduction": self._reproduction(request),
-                "workers": tuple(sorted(set(item.workers.values()))),
-                "notes": (*self.remarks, *item.notes, *result.notes),
-            }
+        # What the process's end said, and names of tests, come into these by other ways.
+        for path in (request.folder.junit, request.folder.contract):
+            problems += self.masker.tried(path)
+        return self._clean(
+            result.model_copy(
+                update={
+                    "required": item.required,
+                    "reproduction": self._reproduction(request),
+                    "workers": tuple(sorted(set(item.workers.values()))),
+                    "notes": (*self.remarks, *item.notes, *result.notes, *dict.fromkeys(problems)),
+                }
+            )
         )
+
+    def _clean(self, model: Model) -> Model:
+        """What is written of a run, without secrets."""
+        text = model.model_dump_json()
+        clean = self.masker.text(text)
+        return model if clean == text else type(model).model_validate_json(clean)
 
     def _properties(self, item: Item) -> dict[str, str]:
         """What every JUnit file says of how its results came about."""
@@ -209,75 +246,3 @@ class Session:
         noxw = (home / "noxw").exists()
         command = "./noxw -s reproduce --" if noxw else "python -m exacthead reproduce"
         return f"{command} {shlex.quote(f'{shown}/{request.item_id}')}"
-
-    def _report(self, folder: RunFolder, state: State, results: Sequence[ItemResult]) -> int:
-        """Everything that is said of the run, the closing line last; returns the exit code."""
-        measured = self._measure(folder)
-        # A file that is missing shows as an error in the merged one.
-        files = [folder.item_path(result.item_id).junit for result in results]
-        totals = junit.merge(files, folder.path / "junit.xml")
-        reasons = (*_lost(totals), *(measured.reasons if measured else ()))
-        if reasons and state is State.PASSED:
-            state = State.FAILED
-            folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        for doubt in totals.doubts:
-            self.say(f"junit.xml: {doubt}")
-        past, problem = self._history(folder)
-        report = build(
-            Sources(
-                root=self.harness.root,
-                folder=folder,
-                state=state,
-                plan=self.plan,
-                results=results,
-                used=folder.read_provenance(),
-                rules=self.judgement.rules,
-                past=past,
-                sections=(
-                    *self.judgement.lines(*self._planned()),
-                    *(measured.lines() if measured else ()),
-                ),
-                notes=problem,
-                reasons=reasons,
-            )
-        )
-        metrics = past.metrics() if past else ()
-        root = self.harness.root
-        Publisher(folder, self.console, self.say, self.notify, root, metrics).publish(report)
-        self.console.out(counts(totals))
-        return exit_code(state)
-
-    def _history(self, folder: RunFolder) -> tuple[PastRuns | None, tuple[str, ...]]:
-        """The history with this run in it, or why there is none; a run can do without."""
-        try:
-            connection = open_history(self.runs)
-            sync(connection, self.judgement.history, self.harness.root)
-        except HarnessError as error:
-            return None, (f"no history: {error}",)
-        return PastRuns.read(connection, folder.run_id, self.plan.runner), ()
-
-    def _measure(self, folder: RunFolder) -> Measured | None:
-        if not (self.gate or any(item.measured for item in self.plan.items)):
-            return None
-        # Coverage is slow to import, and a job can do without.
-        from exacthead.measured import measure
-
-        return measure(self.harness, self.plan, folder, self.base if self.gate else "")
-
-    def _planned(self) -> tuple[list[str], list[str]]:
-        """All planned tests, and the files of which every collected test was planned."""
-        shards = [item.shard for item in self.plan.items if item.shard]
-        nodeids = [nodeid for shard in shards for nodeid in shard.nodeids]
-        parts = Counter((shard.suite, shard.of) for shard in shards)
-        whole = [
-            shard for shard in shards if shard.complete and parts[shard.suite, shard.of] == shard.of
-        ]
-        files = {file_of(nodeid) for shard in whole for nodeid in shard.nodeids}
-        paths = {path for shard in whole for path in shard.paths}
-        gone = gone_files(self.judgement.known.entries, self.harness.root, paths)
-        return nodeids, sorted(files | gone)
-
-
-def _lost(totals: Totals) -> tuple[str, ...]:
-    """Results that were written and are there no more, a reason each."""
-    return tuple(f"{label} was written, and cannot be read any more" for label in totals.broken)

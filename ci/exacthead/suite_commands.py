@@ -44,7 +44,7 @@ def unit(harness: Harness, arguments: Namespace, console: Console) -> int:
     )
     gate = _gate(harness, arguments, wish)
     with _suites(harness, arguments, wish, console, arguments.base) as session:
-        return replace(session, gate=gate).run()
+        return replace(session, gate=gate, notify=arguments.notify).run()
 
 
 def impact(harness: Harness, arguments: Namespace, console: Console) -> int:

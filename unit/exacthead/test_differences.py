@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from exacthead.head import Head
 from exacthead.differences import between, keys, packages
+from exacthead.head import Head
 from exacthead.runs.provenance import Machine, Provenance, WorkerUse, gather
 from exacthead.workers.spec import Interpreter, Spec
 

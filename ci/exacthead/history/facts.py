@@ -10,7 +10,6 @@ from xml.parsers import expat
 
 from exacthead.contracts import series
 from exacthead.contracts.evaluate import read_json
-from exacthead.cover.combine import XML, read_files
 from exacthead.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from exacthead.history.records import Provenance
     from exacthead.runs.folder import ItemFolder
 
+_XML = "coverage.xml"
 # What could not be read, and why.
 Unread = tuple["Path", Exception]
 
@@ -88,12 +88,14 @@ def builds(connection: sqlite3.Connection, run: int, used: Provenance) -> None:
 
 def coverage(connection: sqlite3.Connection, run: int, folder: Path) -> Iterator[Unread]:
     """The coverage of a run by file; gives what could not be read."""
-    if not (folder / XML).exists():
+    if not (folder / _XML).exists():
         return
+    from exacthead.cover.combine import read_files  # slow to import, and a job can do without
+
     try:
-        files = read_files(folder / XML)
+        files = read_files(folder / _XML)
     except (OSError, expat.ExpatError, KeyError, StopIteration) as error:
-        yield folder / XML, ValueError(f"{XML}: {error}")
+        yield folder / _XML, ValueError(f"{_XML}: {error}")
         return
     rows = [(run, each.path, each.covered, each.total) for each in files]
     connection.executemany("INSERT INTO coverage VALUES (?, ?, ?, ?)", rows)

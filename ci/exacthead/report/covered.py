@@ -12,7 +12,7 @@ from exacthead.cover.combine import XML, read_files
 from exacthead.cover.patch import SUMMARY, Patch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from exacthead.cover.combine import FileCoverage
@@ -81,18 +81,18 @@ class Covered:
     missed_more: int
 
 
-def read_coverage(run: Path, root: Path | None) -> Covered | None:
-    """The coverage that a run has written; None when it has none.
+def read_coverage(run: Path, root: Path | None, clean: Callable[[str], str] = str) -> Covered:
+    """The coverage that a run has written.
 
     Args:
         run: the run's folder.
         root: the checkout that ran, for the text of lines; None when it is not at hand.
+        clean: takes secrets out of a text.
 
     Raises:
-        ValueError: a file of it is broken.
+        OSError: there is none.
+        ValueError: a file of it is broken; ExpatError, KeyError and StopIteration too.
     """
-    if not (run / XML).exists():
-        return None
     files = read_files(run / XML)
     total = sum(each.total for each in files)
     covered = sum(each.covered for each in files)
@@ -105,7 +105,7 @@ def read_coverage(run: Path, root: Path | None) -> Covered | None:
         files_more=max(0, len(files) - _MOST_FILES),
         patch=Judged(patch.state, str(patch)) if patch else None,
         missed=tuple(
-            Missed(path, f"missed-{index}", ranges(lines), _lines(root, path, lines))
+            Missed(path, f"missed-{index}", ranges(lines), _lines(root, path, lines, clean))
             for index, (path, lines) in enumerate(list(missing.items())[:_MOST_MISSED])
         ),
         missed_more=max(0, len(missing) - _MOST_MISSED),
@@ -148,15 +148,18 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
-def _lines(root: Path | None, path: str, missed: Sequence[int]) -> tuple[Line | None, ...]:
+def _lines(
+    root: Path | None, path: str, missed: Sequence[int], clean: Callable[[str], str]
+) -> tuple[Line | None, ...]:
     """The lines that are missed and two around each; nothing when the file is not what it was."""
     if root is None:
         return ()
     place = (root / path).resolve()
     if not place.is_relative_to(root.resolve()) or not place.is_file():
         return ()
-    text = place.read_text(encoding="utf-8", errors="replace").splitlines()
-    if missed and missed[-1] > len(text):
+    whole = place.read_text(encoding="utf-8", errors="replace")
+    text = clean(whole).splitlines()
+    if len(text) != len(whole.splitlines()) or (missed and missed[-1] > len(text)):
         return ()
     wanted = sorted(
         {

@@ -11,7 +11,6 @@ from exacthead.contracts import series
 from exacthead.history.folders import DASHBOARD
 from exacthead.report import item_page
 from exacthead.report.charts import Chart, of_metrics
-from exacthead.report.covered import read_coverage
 from exacthead.report.faults import by_cause
 from exacthead.report.html import assets, render
 from exacthead.report.listing import listing
@@ -21,7 +20,7 @@ from exacthead.report.words import plural, said
 from exacthead.runs.files import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from exacthead.history.trends import Series
@@ -55,6 +54,7 @@ class Pages:
         report: what is said about it.
         root: the checkout that ran, for the text of lines; None when it is not at hand.
         metrics: of the legs over the last runs.
+        clean: takes secrets out of a text; the report's own are out already.
         problems: files that could not be read, a sentence each; they come while pages are written.
     """
 
@@ -62,6 +62,7 @@ class Pages:
     report: Report
     root: Path | None = None
     metrics: Sequence[Series] = ()
+    clean: Callable[[str], str] = str
     problems: list[str] = field(default_factory=list)
 
     def write(self) -> Path:
@@ -136,8 +137,13 @@ class Pages:
         return f"../{DASHBOARD}/{PAGE}" if page.exists() else ""
 
     def _coverage(self) -> Covered | None:
+        if not (self.folder.path / "coverage.xml").exists():
+            return None
+        # Coverage is slow to import, and a job can do without.
+        from exacthead.report.covered import read_coverage
+
         try:
-            return read_coverage(self.folder.path, self.root)
+            return read_coverage(self.folder.path, self.root, self.clean)
         except _UNREADABLE as error:
             self.problems.append(f"coverage: {error}")
             return None

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exacthead.report import markdown, terminal
+from exacthead.report import data, markdown, openmetrics, terminal
+from exacthead.report.annotations import workflow_commands
+from exacthead.report.notify import notify
 from exacthead.runs.files import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from rich.console import Console
 
-    from exacthead.history.trends import Series
     from exacthead.report.model import Report
+    from exacthead.report.pages import Pages
     from exacthead.runs.folder import RunFolder
 
 
@@ -32,16 +34,14 @@ class Publisher:
         console: the terminal.
         say: takes one line of progress.
         notify: the address that the verdict is posted to; empty for none.
-        root: the checkout that ran.
-        metrics: the metrics of the legs over the last runs.
+        pages: of the report; None for none.
     """
 
     folder: RunFolder
     console: Console
     say: Callable[[str], object]
     notify: str = ""
-    root: Path | None = None
-    metrics: Sequence[Series] = ()
+    pages: Pages | None = None
 
     def publish(self, report: Report) -> None:
         """Write the files, the terminal and what CI reads.
@@ -51,18 +51,19 @@ class Publisher:
         """
         place = str(self.folder.path)
         write_text(self.folder.summary, markdown.markdown(report, place))
+        write_text(self.folder.path / data.NAME, data.to_json(report))
+        write_text(self.folder.path / openmetrics.NAME, openmetrics.openmetrics(report))
+        if self.pages:
+            self.pages.write()
+            for problem in self.pages.problems:
+                self.say(f"the report: {problem}")
         terminal.show(report, place, self.console)
         self._step_summary(report, place)
-        self._pages(report)
-
-    def _pages(self, report: Report) -> None:
-        # With templates and all that reads coverage, which a plain refusal need not wait for.
-        from exacthead.report.pages import Pages
-
-        pages = Pages(self.folder, report, self.root, self.metrics)
-        pages.write()
-        for problem in pages.problems:
-            self.say(f"the report: {problem}")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in workflow_commands(report):
+                self.console.out(line)
+        if self.notify and (said := notify(report, self.notify, self.folder.path.parent)):
+            self.say(said)
 
     def _step_summary(self, report: Report, place: str) -> None:
         path = os.environ.get("GITHUB_STEP_SUMMARY")

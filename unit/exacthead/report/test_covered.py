@@ -34,7 +34,6 @@ def test_the_lines_of_the_change_are_shown_with_some_around(tmp_path: Path) -> N
     (root / "src").mkdir(parents=True)
     (root / "src" / "a.py").write_text("".join(f"line {n}\n" for n in range(1, 13)))
     covered = read_coverage(folder.path, root)
-    assert covered is not None
     assert (covered.percent, covered.total) == (40.0, 5)
     assert [(each.path, each.covered, each.total) for each in covered.files] == [
         ("src/a.py", 1, 4),
@@ -56,7 +55,6 @@ def test_a_file_that_is_not_what_it_was_shows_no_lines(tmp_path: Path, lines: in
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("x\n" * lines)
     covered = read_coverage(folder.path, tmp_path)
-    assert covered is not None
     assert covered.missed[0].lines == ()
 
 
@@ -67,12 +65,19 @@ def test_a_path_that_leads_out_of_the_checkout_is_not_read(tmp_path: Path) -> No
     path.write_text(path.read_text().replace("src/a.py", "../secret.py"))
     (tmp_path / "checkout").mkdir()
     covered = read_coverage(folder.path, tmp_path / "checkout")
-    assert covered is not None
     assert covered.missed[0].lines == ()
 
 
-def test_without_a_report_there_is_no_coverage(tmp_path: Path) -> None:
-    assert read_coverage(tmp_path, None) is None
+def test_secrets_in_a_line_are_masked_and_lines_stay_where_they_are(tmp_path: Path) -> None:
+    folder, _ = sample(tmp_path / "runs")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("".join(f"token = {n}\n" for n in range(1, 13)))
+    (missed,) = read_coverage(
+        folder.path, tmp_path, lambda text: text.replace("n = 2", "n = *")
+    ).missed
+    assert missed.lines[1] == Line(2, "token = *", missed=True)
+    (shifted,) = read_coverage(folder.path, tmp_path, lambda text: text.replace("\n", "", 1)).missed
+    assert shifted.lines == ()
 
 
 def test_a_broken_gate_is_an_error_that_names_its_file(tmp_path: Path) -> None:
