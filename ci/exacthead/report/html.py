@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from exacthead.report import words
 from exacthead.report.ansi import coloured
+from exacthead.report.prose import prose
 from exacthead.runs.echo import visible
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def environment() -> Environment:
         address=address,
         clipped=words.clipped,
         coloured=coloured,
+        prose=prose,
         seconds=words.seconds,
         size=words.size,
         mark=words.mark,

@@ -9,7 +9,7 @@ from xml.parsers.expat import ExpatError
 
 from exacthead.contracts import series
 from exacthead.history.folders import DASHBOARD
-from exacthead.report import item_page
+from exacthead.report import item_page, prose
 from exacthead.report.charts import Chart, of_metrics
 from exacthead.report.faults import by_cause
 from exacthead.report.html import assets, render
@@ -84,6 +84,7 @@ class Pages:
             write_text(self.folder.path / COVERAGE_PAGE, text)
         curves = [(id_, each.charts) for id_, each in seen.items() if each.charts]
         faults = by_cause(report.failures)
+        sections = prose.sections(report.sections)
         files, _ = listing(self.folder.path, inside=False)
         text = render(
             "run.html",
@@ -103,6 +104,8 @@ class Pages:
             balances=balances(report.items, {id_: each.longest for id_, each in seen.items()}),
             curves=curves,
             coverage=coverage,
+            covered_words=sections.pop("Coverage", []),
+            sections=sections,
             used=self._used(),
             files=files,
             home=self._home(),

@@ -150,6 +150,14 @@ def _report(text: str) -> Report:
             (f"worker policy: torch 2.12.0 → 2.13.0{text}",),
         ),
         marks=(Mark(f"seconds of gym_training.flag_off{text}", RUN, COMMIT, 40.0, 60.0, 9.0),),
+        sections=(
+            "## Known failures",
+            "",
+            f"- one has [an issue](https://tracker.example/7) {text.replace(chr(10), ' ')}",
+            "## Coverage",
+            "",
+            "40.0 % of lines",
+        ),
         notes=(f"a note{text}",),
     )
 
