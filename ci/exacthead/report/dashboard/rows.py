@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
@@ -83,22 +83,22 @@ def stretches(test: TestRow, runs: Sequence[Run]) -> tuple[Stretch, ...]:
 
 def durations(test: TestRow) -> str:
     """What the script draws, as JSON: seconds in few digits, over the numbers of the runs."""
-    known = [
-        (run, value)
-        for run, value in zip(test.runs, test.seconds, strict=True)
-        if value == value  # noqa: PLR0124
-    ]
-    return json.dumps(
-        {
-            "over": "run",
-            "x": [run for run, _ in known],
-            "xs": "runs",
-            "series": [{"name": "seconds", "y": [float(f"{value:.4g}") for _, value in known]}],
-            "marks": [],
-            "unit": " s",
-        },
-        separators=(",", ":"),
+    runs: Sequence[int] = test.runs
+    values = [f"{each:.4g}" for each in test.seconds]
+    if "nan" in values:
+        runs = [run for run, value in zip(runs, values, strict=True) if value != "nan"]
+        values = [each for each in values if each != "nan"]
+    # By hand: there are thousands of pages with hundreds of numbers each.
+    return (
+        f'{{"over":"run","x":{_listed(tuple(runs))},"xs":"runs","series":'
+        f'[{{"name":"seconds","y":[{",".join(values)}]}}],"marks":[],"unit":" s"}}'
     )
+
+
+@lru_cache(maxsize=1024)
+def _listed(runs: tuple[int, ...]) -> str:
+    """As JSON; most tests ran in the same runs."""
+    return f"[{','.join(map(str, runs))}]"
 
 
 def slowest(tests: Iterable[TestRow]) -> list[TestRow]:
@@ -112,24 +112,26 @@ def slowing(tests: Iterable[TestRow], runs: Sequence[Run]) -> list[Slowing]:
     """Those whose last change of level was to a longer time, the largest loss first."""
     found = []
     for test in tests:
+        if not _may_be_slower(test.seconds):
+            continue
         passed = [
             (run, value)
             for run, value, code in zip(test.runs, test.seconds, test.verdicts, strict=True)
             if code == PASSED and value == value  # noqa: PLR0124
         ]
-        if len(passed) < _LEAST or not _may_be_slower([value for _, value in passed]):
-            continue
         last = changes([value for _, value in passed])[-1:]
         if last and last[0].after > last[0].before:
             found.append(Slowing(test, last[0], runs[passed[last[0].at][0]]))
     return sorted(found, key=lambda each: each.change.before - each.change.after)[:LISTED]
 
 
-def _may_be_slower(values: Sequence[float]) -> bool:
-    half = len(values) // 2
-    newest = sorted(values[-_LEAST:])[_LEAST // 2]
-    oldest = sorted(values[: max(half, 1)])
-    return newest > _LEAST_SECONDS and newest > _CANDIDATE * oldest[len(oldest) // 2]
+def _may_be_slower(seconds: Sequence[float]) -> bool:
+    """A look that costs little: the newest times against those of the first half."""
+    newest, oldest = seconds[-_LEAST:], seconds[: len(seconds) // 2]
+    if len(newest) < _LEAST:
+        return False
+    now = sorted(newest)[_LEAST // 2]
+    return now > _LEAST_SECONDS and now > _CANDIDATE * sorted(oldest)[len(oldest) // 2]
 
 
 def flakiest(data: Data) -> list[TestRow]:
