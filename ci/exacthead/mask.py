@@ -270,7 +270,8 @@ def _spellings(value: str) -> Iterator[bytes]:
     yield raw
     yield json.dumps(value)[1:-1].encode()
     yield json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
-    yield escape(value, {'"': "&quot;"}).encode("utf-8", "surrogatepass")
+    for quotes in ({}, {'"': "&quot;"}):  # in a text, and in an attribute
+        yield escape(value, quotes).encode("utf-8", "surrogatepass")
     yield quote(raw, safe="").encode()
     yield base64.b64encode(raw)
 

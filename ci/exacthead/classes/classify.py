@@ -20,6 +20,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 # What stands before what is said: pytest's mark of an error, Ray's name of the process, a rank.
 _BEFORE = re.compile(r"(?:E\s{1,8}|\([\w.:]{1,80} pid=\d{1,9}[^()]{0,80}\)\s|\[rank\d{1,5}\]:\s?)")
 _GROUP_LENGTH = 200
+# As exacthead.runs.judge quotes a log.
+_QUOTED = "; last lines: "
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,9 @@ class Evidence:
     contract: bool = False
 
     def source(self, name: Source) -> str:
-        """One of its texts."""
-        return {"cause": self.cause, "text": self.text, "log": self.log}[name]
+        """One of its texts; of the cause what comes before lines of the log, which has them too."""
+        cause = self.cause.partition(_QUOTED)[0]
+        return {"cause": cause, "text": self.text, "log": self.log}[name]
 
 
 @dataclass(frozen=True)

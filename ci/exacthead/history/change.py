@@ -101,7 +101,10 @@ def _split(values: Sequence[float], start: int, end: int, scale: float) -> Itera
     old, new = before[at - 1], after[count - at - 1]
     if abs(new - old) <= SMALLEST * abs(old):
         return
-    border = start + _border(part, old, new)
+    border = _border(part, old, new)
+    if not LEAST <= border <= count - LEAST:
+        return
+    border += start
     yield border
     yield from _split(values, start, border, scale)
     yield from _split(values, border, end, scale)
@@ -110,7 +113,7 @@ def _split(values: Sequence[float], start: int, end: int, scale: float) -> Itera
 def _border(part: Sequence[float], old: float, new: float) -> int:
     """Where to part the values so that they are nearest to the two levels, in absolute distance."""
     gains = list(accumulate(abs(each - new) - abs(each - old) for each in part))
-    return max(range(LEAST, len(part) - LEAST + 1), key=lambda split: gains[split - 1])
+    return max(range(1, len(part)), key=lambda split: gains[split - 1])
 
 
 def _medians(values: Sequence[float]) -> list[float]:

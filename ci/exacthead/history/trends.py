@@ -33,9 +33,9 @@ class Series:
     """One number over runs.
 
     Attributes:
-        kind: ``metric``, ``seconds``, ``stage``, ``coverage`` or ``build``.
-        item: whose it is: an item, a source file, a worker or image; empty for that of the run.
-        name: of the metric or stage; empty where the kind says it all.
+        kind: ``metric``, ``seconds``, ``coverage`` or ``build``.
+        item: whose it is: an item, a worker or an image; empty for that of the run.
+        name: of the metric; empty where the kind says it all.
         points: the oldest first.
         changes: from where on its median is another one; ``at`` counts its points.
     """
@@ -51,8 +51,8 @@ class Series:
         """What it is, in words."""
         if self.kind == "metric":
             return f"{self.name} of {self.item}"
-        words = {"seconds": "seconds", "coverage": "percent covered", "build": "seconds to have"}
-        return f"{words[self.kind]} of {self.item}" if self.item else f"{words[self.kind]}"
+        words = {"seconds": "seconds of", "coverage": "percent covered", "build": "seconds to have"}
+        return f"{words[self.kind]} {self.item}".rstrip()
 
 
 def metrics(connection: sqlite3.Connection, among: Sequence[RunRow]) -> list[Series]:

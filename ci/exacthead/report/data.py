@@ -65,3 +65,7 @@ def read_report(run: Path) -> Report:
     except (OSError, ValidationError, ValueError, RecursionError) as error:
         todo = "name a folder that a run of this harness has written"
         raise HarnessError(f"the report {path}", str(error), todo) from error
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), encoding="utf-8")

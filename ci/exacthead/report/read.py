@@ -128,10 +128,7 @@ def _attempts(case: PastCase, record: CaseRecord) -> tuple[Attempt, ...]:
     if not tried:
         return (last,)
     red = [number for number, (kind, _) in enumerate(tried[:-1]) if kind in FAULTS]
-    said: dict[int, list[ResultRecord]] = {number: [] for number in red}
-    for index, each in enumerate(record.reruns):
-        # An attempt can show two faults: its call's and its teardown's.
-        said[red[min(index, len(red) - 1)]].append(each) if red else None
+    said = dict(zip(red, _told_apart(record.reruns, len(red)), strict=False))
     earlier = [
         Attempt(
             number + 1,
@@ -144,3 +141,15 @@ def _attempts(case: PastCase, record: CaseRecord) -> tuple[Attempt, ...]:
     ]
     kind = tried[-1][0]
     return (*earlier, Attempt(len(tried), kind, last.seconds, last.message, last.text))
+
+
+def _told_apart(reruns: Sequence[ResultRecord], attempts: int) -> list[list[ResultRecord]]:
+    """The faults by their attempts: one can show two, of its call and of its teardown."""
+    groups: list[list[ResultRecord]] = []
+    for each in reruns:
+        more = each.message.startswith("teardown: ") and len(reruns) > attempts
+        if groups and (more or len(groups) == attempts):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
