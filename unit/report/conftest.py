@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,11 +85,19 @@ class Visit:
 
     page: Page
     complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)
 
     def open(self, path: Path, query: str = "") -> Page:
         self.page.goto(path.as_uri() + query)
         return self.page
+
+
+def until(page: Page, expression: str) -> None:
+    """Wait until it holds; the page's policy keeps Playwright's own waiting from evaluating it."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(50)
 
 
 @dataclass
@@ -107,7 +116,7 @@ class Visitor:
         page = visit.page
         page.on("console", lambda said: visit.complaints.append(said.text))
         page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-        page.on("request", lambda request: visit.requests.append(request.url))
+        page.on("requestfinished", lambda request: visit.loaded.append(request.url))
         return visit
 
 

@@ -27,8 +27,8 @@ def test_every_page_fits_its_screen_and_asks_for_its_own_files_only(
     page.screenshot(path=shots / f"dashboard-{name.replace('/', '-')}-{size[0]}.png")
     assert page.evaluate("document.documentElement.scrollWidth") == size[0]
     assert visit.complaints == []
-    assert len(visit.requests) == 3
-    assert all(each.startswith(dashboard.as_uri()) for each in visit.requests)
+    assert len(visit.loaded) == 3
+    assert all(each.startswith(dashboard.as_uri()) for each in visit.loaded)
 
 
 def test_the_grid_shows_the_newest_heads_and_leads_to_older_ones(

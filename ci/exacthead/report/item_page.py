@@ -102,6 +102,8 @@ class ItemPage:
             report=self.report,
             item=item,
             inside=self.inside,
+            # What is wrong first; else as the contract has them.
+            checks=sorted(item.contract, key=lambda each: each.verdict == "passed"),
             failures=[each for each in self.report.failures if each.item == item.id],
             tests=tests,
             all_tests=self.tests.count,

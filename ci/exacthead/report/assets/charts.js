@@ -10,8 +10,17 @@
             return "";
         }
         const size = Math.abs(value);
-        return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(5)));
+        return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(9)));
     };
+
+    // As many digits as tell two neighbours apart: a parity of 1.0000002 is not 1.
+    const ticks = (_, values, axis, space, step) => values.map((value) => {
+        const size = Math.abs(value);
+        if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
+            return value.toExponential(1);
+        }
+        return value.toFixed(Math.min(9, Math.max(0, Math.ceil(-Math.log10(step)))));
+    });
 
     const draw = (figure) => {
         const style = getComputedStyle(document.documentElement);
@@ -31,7 +40,7 @@
             cursor: { y: false },
             axes: [
                 { ...axis, ...(named ? { values: named, space: 90 } : {}) },
-                { ...axis, size: 62, values: (_, values) => values.map(short) },
+                { ...axis, size: 74, values: ticks },
             ],
             series: [
                 { label: given.over, value: (_, at) => (names ? names[at] ?? "" : short(at)) },
@@ -61,7 +70,8 @@
                         pen.lineTo(x, self.bbox.top + self.bbox.height);
                         pen.stroke();
                         pen.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
-                        pen.fillText("▼", x - 6 * devicePixelRatio, self.bbox.top + 4);
+                        pen.textAlign = "center";
+                        pen.fillText("▼", x, self.bbox.top);
                         pen.restore();
                     }
                 }],

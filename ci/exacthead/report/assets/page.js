@@ -6,7 +6,7 @@
         const place = document.createElement("p");
         place.className = "reads";
         place.setAttribute("role", "status");
-        document.body.append(place);
+        document.querySelector("main").append(place);
         return (text) => { place.textContent = text; };
     })();
 
