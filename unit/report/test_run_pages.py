@@ -106,9 +106,12 @@ def test_curves_are_drawn_and_drawn_anew_in_the_dark(
     assert figures.count() == 5
     figures.last.scroll_into_view_if_needed()
     until(page, "document.querySelectorAll('figure.chart canvas').length === 5")
-    ink = "(() => { const c = document.querySelector('canvas');"
-    ink += " return c.getContext('2d', {willReadFrequently: true}).getImageData(0, 0, c.width, c.height).data"
-    ink += ".reduce((sum, value) => sum + value, 0) })()"
+    ink = """(() => {
+        const canvas = document.querySelector('canvas');
+        const pen = canvas.getContext('2d', {willReadFrequently: true});
+        const pixels = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+        return pixels.reduce((sum, value) => sum + value, 0);
+    })()"""
     light = page.evaluate(ink)
     assert light > 0
     page.emulate_media(color_scheme="dark")
