@@ -204,7 +204,7 @@ def _address(text: str) -> str:
     from exacthead.report.notify import check_address  # only those who ask for it need it
 
     try:
-        return check_address(text)
+        return check_address(text) if text else ""  # as of a variable that is not set
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

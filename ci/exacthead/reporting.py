@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from exacthead import junit
@@ -55,25 +56,26 @@ def report_run(
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
     for doubt in totals.doubts:
         session.say(f"junit.xml: {doubt}")
-    past, problem = _history(session, folder)
-    report = build(
-        Sources(
-            root=session.harness.root,
-            folder=folder,
-            state=state,
-            plan=session.plan,
-            results=results,
-            used=folder.read_provenance(),
-            rules=session.judgement.rules,
-            past=past,
-            sections=(
-                *session.judgement.lines(*_planned(session)),
-                *(measured.lines() if measured else ()),
-            ),
-            notes=(*problem, *_unmasked(session, folder)),
-            reasons=reasons,
+    with ExitStack() as held:
+        past, problem = _history(session, folder, held)
+        report = build(
+            Sources(
+                root=session.harness.root,
+                folder=folder,
+                state=state,
+                plan=session.plan,
+                results=results,
+                used=folder.read_provenance(),
+                rules=session.judgement.rules,
+                past=past,
+                sections=(
+                    *session.judgement.lines(*_planned(session)),
+                    *(measured.lines() if measured else ()),
+                ),
+                notes=(*problem, *_unmasked(session, folder)),
+                reasons=reasons,
+            )
         )
-    )
     clean = without_secrets(report, session.masker)
     Publisher(folder, session.console, session.say, session.notify).publish(clean)
     session.console.out(counts(totals))
@@ -90,10 +92,12 @@ def _measure(session: Session, folder: RunFolder) -> Measured | None:
     return measure(session.harness, session.plan, folder, base)
 
 
-def _history(session: Session, folder: RunFolder) -> tuple[PastRuns | None, tuple[str, ...]]:
+def _history(
+    session: Session, folder: RunFolder, held: ExitStack
+) -> tuple[PastRuns | None, tuple[str, ...]]:
     """The history with this run in it, or why there is none; a run can do without."""
     try:
-        connection = open_history(session.runs)
+        connection = held.enter_context(closing(open_history(session.runs)))
         sync(connection, session.judgement.history, session.harness.root)
     except HarnessError as error:
         return None, (f"no history: {error}",)
