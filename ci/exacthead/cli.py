@@ -75,6 +75,12 @@ def _images() -> ModuleType:
     return command
 
 
+def _dashboard() -> ModuleType:
+    from exacthead.report.dashboard import command
+
+    return command
+
+
 def _end(words: str, code: int) -> int:
     with may_be_lost():
         sys.stdout.flush()
@@ -89,6 +95,13 @@ def _gigabytes(text: str) -> float:
     # A slip such as -1 would remove everything.
     if not (math.isfinite(value) and value >= 0):
         raise argparse.ArgumentTypeError(f"{text} is no amount to keep; give GB from 0 on")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of runs; give 1 or more")
     return value
 
 
@@ -149,6 +162,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
 
+    _add_dashboard(command("dashboard", _dashboard, "Write all runs as static pages."))
+
     workers = command("workers", _upkeep, "Build workers, or look at them.")
     workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
     workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
@@ -198,6 +213,17 @@ def _add_images(images: argparse.ArgumentParser) -> None:
     does.add_argument("--load-cache", metavar="FOLDER", help="environments of another machine")
     does.add_argument("--gc", metavar="GB", type=float, help="images and layers of no late run go")
     does.add_argument("--reap", action="store_true", help="containers of ended harnesses go")
+
+
+def _add_dashboard(pages: argparse.ArgumentParser) -> None:
+    pages.add_argument("--out", metavar="FOLDER", default="", help="default: runs/dashboard")
+    pages.add_argument(
+        "--last", metavar="N", type=_count, default=200, help="the newest N runs; default: 200"
+    )
+    pages.add_argument(
+        "--runs-address", metavar="URL", help="of the runs, relative to FOLDER; '' for no links"
+    )
+    pages.add_argument("--rebuild", action="store_true", help="the history too, from the runs")
 
 
 def _address(text: str) -> str:

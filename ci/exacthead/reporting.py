@@ -77,7 +77,12 @@ def report_run(
             )
         )
     clean = without_secrets(report, session.masker)
-    Publisher(folder, session.console, session.say, session.notify).publish(clean)
+    # With its templates; a refusal, or a worker's build, need not wait for them.
+    from exacthead.report.pages import Pages
+
+    metrics = past.metrics() if past else ()
+    pages = Pages(folder, clean, session.harness.root, metrics, session.masker.text)
+    Publisher(folder, session.console, session.say, session.notify, pages).publish(clean)
     session.console.out(counts(totals))
     return exit_code(state)
 

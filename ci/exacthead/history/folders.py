@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _RUN_ID = re.compile(r"(\d{8}-\d{6})-\S+", re.ASCII)
 _LEG = "leg"
+# The pages over all runs, beside them.
+DASHBOARD = "dashboard"
 _QUOTE = {'"': "&quot;"}
 _STAMP = "%Y%m%d-%H%M%S"
 # What another version, another tool or a full disk may have left in a folder. RecursionError: of
@@ -117,7 +119,7 @@ class History:
         A run that goes on, or that died before it had a worker, has nothing to say.
         """
         try:
-            paths = [path for path in self.runs_folder.iterdir() if path.is_dir()]
+            paths = [path for path in self.runs_folder.iterdir() if _may_be_a_run(path)]
         except FileNotFoundError:
             return
         except OSError as error:
@@ -167,6 +169,11 @@ class History:
         note = f"{place}: {in_words(error)}"
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _may_be_a_run(path: Path) -> bool:
+    """Not so of what else is kept beside runs: their pages, and what is being written."""
+    return path.is_dir() and path.name != DASHBOARD and not path.name.startswith(".")
 
 
 def read_run(path: Path) -> Run | None:

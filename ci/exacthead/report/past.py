@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from exacthead.history.rows import RunRow
     from exacthead.history.tests import TestHistory
+    from exacthead.history.trends import Series
     from exacthead.report.model import Failure
     from exacthead.runs.provenance import Provenance
 
@@ -77,7 +78,7 @@ class PastRuns:
     def marks(self) -> tuple[Mark, ...]:
         """Changes that are still news, of series that the run itself is in."""
         found = [
-            *trends.metrics(self.connection, self.among),
+            *self.metrics(),
             *trends.seconds(self.connection, self.among),
         ]
         here = len(self.among) - 1
@@ -94,6 +95,10 @@ class PastRuns:
             for change in series.changes
             if series.points[-1].run == here and len(series.points) - change.at <= _FRESH
         )
+
+    def metrics(self) -> list[Series]:
+        """The metrics of legs over those runs."""
+        return trends.metrics(self.connection, self.among)
 
     def green(self, root: Path, runs: Path, used: Provenance) -> Green | None:
         """The last green run of at least the same items before this one, and what differs.

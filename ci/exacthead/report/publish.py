@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exacthead.report.model import Report
+    from exacthead.report.pages import Pages
     from exacthead.runs.folder import RunFolder
 
 
@@ -33,12 +34,14 @@ class Publisher:
         console: the terminal.
         say: takes one line of progress.
         notify: the address that the verdict is posted to; empty for none.
+        pages: of the report; None for none.
     """
 
     folder: RunFolder
     console: Console
     say: Callable[[str], object]
     notify: str = ""
+    pages: Pages | None = None
 
     def publish(self, report: Report) -> None:
         """Write the files, the terminal and what CI reads.
@@ -50,6 +53,10 @@ class Publisher:
         write_text(self.folder.summary, markdown.markdown(report, place))
         write_text(self.folder.path / data.NAME, data.to_json(report))
         write_text(self.folder.path / openmetrics.NAME, openmetrics.openmetrics(report))
+        if self.pages:
+            self.pages.write()
+            for problem in self.pages.problems:
+                self.say(f"the report: {problem}")
         terminal.show(report, place, self.console)
         self._step_summary(report, place)
         if os.environ.get("GITHUB_ACTIONS") == "true":
