@@ -76,11 +76,11 @@ def report_run(
                 reasons=reasons,
             )
         )
+        metrics = past.metrics() if past else ()
     clean = without_secrets(report, session.masker)
     # With its templates; a refusal, or a worker's build, need not wait for them.
     from exacthead.report.pages import Pages
 
-    metrics = past.metrics() if past else ()
     pages = Pages(folder, clean, session.harness.root, metrics, session.masker.text)
     Publisher(folder, session.console, session.say, session.notify, pages).publish(clean)
     session.console.out(counts(totals))
