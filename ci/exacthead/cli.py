@@ -230,7 +230,7 @@ def _address(text: str) -> str:
     from exacthead.report.notify import check_address  # only those who ask for it need it
 
     try:
-        return check_address(text) if text else ""
+        return check_address(text) if text else ""  # as of a variable that is not set
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from exacthead import junit
@@ -55,30 +56,31 @@ def report_run(
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
     for doubt in totals.doubts:
         session.say(f"junit.xml: {doubt}")
-    past, problem = _history(session, folder)
-    report = build(
-        Sources(
-            root=session.harness.root,
-            folder=folder,
-            state=state,
-            plan=session.plan,
-            results=results,
-            used=folder.read_provenance(),
-            rules=session.judgement.rules,
-            past=past,
-            sections=(
-                *session.judgement.lines(*_planned(session)),
-                *(measured.lines() if measured else ()),
-            ),
-            notes=(*problem, *_unmasked(session, folder)),
-            reasons=reasons,
+    with ExitStack() as held:
+        past, problem = _history(session, folder, held)
+        report = build(
+            Sources(
+                root=session.harness.root,
+                folder=folder,
+                state=state,
+                plan=session.plan,
+                results=results,
+                used=folder.read_provenance(),
+                rules=session.judgement.rules,
+                past=past,
+                sections=(
+                    *session.judgement.lines(*_planned(session)),
+                    *(measured.lines() if measured else ()),
+                ),
+                notes=(*problem, *_unmasked(session, folder)),
+                reasons=reasons,
+            )
         )
-    )
+        metrics = past.metrics() if past else ()
     clean = without_secrets(report, session.masker)
     # With its templates; a refusal, or a worker's build, need not wait for them.
     from exacthead.report.pages import Pages
 
-    metrics = past.metrics() if past else ()
     pages = Pages(folder, clean, session.harness.root, metrics, session.masker.text)
     Publisher(folder, session.console, session.say, session.notify, pages).publish(clean)
     session.console.out(counts(totals))
@@ -95,10 +97,12 @@ def _measure(session: Session, folder: RunFolder) -> Measured | None:
     return measure(session.harness, session.plan, folder, base)
 
 
-def _history(session: Session, folder: RunFolder) -> tuple[PastRuns | None, tuple[str, ...]]:
+def _history(
+    session: Session, folder: RunFolder, held: ExitStack
+) -> tuple[PastRuns | None, tuple[str, ...]]:
     """The history with this run in it, or why there is none; a run can do without."""
     try:
-        connection = open_history(session.runs)
+        connection = held.enter_context(closing(open_history(session.runs)))
         sync(connection, session.judgement.history, session.harness.root)
     except HarnessError as error:
         return None, (f"no history: {error}",)

@@ -59,10 +59,12 @@ def changes(values: Sequence[float]) -> tuple[Change, ...]:
     """
     if len(values) < 2 * LEAST:
         return ()
-    found = sorted(_split(values, 0, len(values), noise(values)))
+    scale = noise(values)
+    found = sorted(_split(values, 0, len(values), scale))
+    if not found:
+        return ()
     borders = [0, *found, len(values)]
     levels = [median(values[a:b]) for a, b in pairwise(borders)]
-    scale = noise(values)
     return tuple(
         Change(at, before, after, abs(after - before) / scale if scale else None)
         for at, before, after in zip(found, levels, levels[1:], strict=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,7 +161,11 @@ def placed(  # noqa: PLR0913 - what a place is made of
             item.id: GIVEN if asked.reference else image_for(harness, item, flavour)
             for item in items
         }
-        found = {name: finder.find(name) for name in dict.fromkeys(names.values())}
+        found, seconds = {}, {}
+        for name in dict.fromkeys(names.values()):
+            started = time.monotonic()
+            found[name] = finder.find(name)
+            seconds[name] = round(time.monotonic() - started, 3)
     by_item = {}
     for item in items:
         image = found[names[item.id]]
@@ -175,6 +180,7 @@ def placed(  # noqa: PLR0913 - what a place is made of
             limits=Limits(runner.cpus, runner.memory_gb, runner.pids, item.accelerators),
             network=item.network,
             notes=image.notes,
+            seconds=seconds[names[item.id]],
         )
     specs = _specs(found)
     yield Placed(

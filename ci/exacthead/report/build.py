@@ -123,7 +123,7 @@ def build(sources: Sources) -> Report:
             for w in used.workers
         ),
         images=dict(plan.images),
-        green=past.green(sources.root, used, plan.runner) if past else None,
+        green=past.green(sources.root, sources.folder.path.parent, used) if past else None,
         marks=marks,
         sections=tuple(sources.sections),
         notes=(*_notes(used), *sources.notes, *notes),

@@ -100,13 +100,13 @@ class PastRuns:
         """The metrics of legs over those runs."""
         return trends.metrics(self.connection, self.among)
 
-    def green(self, root: Path, used: Provenance, runner: str) -> Green | None:
+    def green(self, root: Path, runs: Path, used: Provenance) -> Green | None:
         """The last green run of at least the same items before this one, and what differs.
 
         Args:
             root: the checkout.
+            runs: the folder of all runs.
             used: what the run itself used.
-            runner: the kind of its runner.
         """
         if not self.among:
             return None
@@ -115,8 +115,8 @@ class PastRuns:
         for row in reversed(self.among[:-1]):
             names = {item.name for item in per_run[row.id]}
             if row.state == State.PASSED and mine <= names:
-                there = RunFolder(root / "runs" / row.name)
-                said = (*_commits(root, row, used), *_used(there, used, runner))
+                there = RunFolder(runs / row.name)
+                said = (*_commits(root, row, used), *_used(there, used, row.runner))
                 return Green(row.name, row.head, row.started, said)
         return None
 

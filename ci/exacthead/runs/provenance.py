@@ -79,6 +79,7 @@ class Provenance(Record):
         locks: sha256 of each lock by name.
         fixtures: digest of each fixture by name.
         images: what images ran, by name.
+        image_seconds: how long it took to have each, built or found.
         environment: inherited variables that reached the items; credentials in addresses are cut.
         machine: where it ran.
     """
@@ -95,6 +96,7 @@ class Provenance(Record):
     locks: dict[str, str]
     fixtures: dict[str, str]
     images: dict[str, str] = {}
+    image_seconds: dict[str, float] = {}
     environment: dict[str, str]
     machine: Machine
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from unit.exacthead.triage.making import Runs
 
 B = "u/test_a.py::test_b"
-TABLES = ("run", "item", "test", "outcome", "fault", "contract_check", "metric", "measurement")
-TABLES += ("coverage", "build", "note")
+TABLES = (
+    *("run", "item", "test", "outcome", "fault", "contract_check", "metric", "measurement"),
+    *("coverage", "build", "note"),
+)
 
 
 @pytest.fixture

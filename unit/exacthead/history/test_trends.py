@@ -37,9 +37,13 @@ def add(runs: Runs, number: int, verdict: Verdict = PASSED, *, dirty: bool = Fal
     (run.path / "coverage.xml").write_text(
         f'<coverage><class filename="a.py">{hits}</class></coverage>', encoding="utf-8"
     )
-    how = "built" if number % 2 else "reused"
     worker = WorkerUse(
-        name="policy", key="k", flavour="cpu", interpreter="3", how=how, seconds=float(number)
+        name="policy",
+        key="k",
+        flavour="cpu",
+        interpreter="3",
+        how="built" if number % 2 else "reused",
+        seconds=float(number),
     )
     used = run.read_provenance()
     run.write_provenance(used.model_copy(update={"workers": (worker,)}))
