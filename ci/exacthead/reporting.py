@@ -44,7 +44,7 @@ def report_run(
         folder: its run folder; all its items are there.
         state: what became of it as far as its items go.
         results: of them, in any order.
-        more: lines of Markdown that the report begins its further sections with.
+        more: lines of Markdown: further sections, each with its heading.
 
     Returns:
         The exit code.
@@ -77,9 +77,9 @@ def report_run(
                 rules=session.judgement.rules,
                 past=past,
                 sections=(
+                    *session.judgement.lines(*_planned(session)),
                     *more,
                     *left_lines(session.plan, results, folder, session.runs.parent),
-                    *session.judgement.lines(*_planned(session)),
                     *(measured.lines() if measured else ()),
                 ),
                 notes=(*problem, *_unmasked(session, folder)),

@@ -273,6 +273,7 @@ def test_a_retry_runs_what_was_not_green_and_shows_both(parts: Parts) -> None:
     assert len(attempts) == 2
     assert read_report(folder).verdict == "4 passed"
     assert "## Attempts" in (folder / "summary.md").read_text(encoding="utf-8")
+    assert "<h2>Attempts</h2>" in (folder / "index.html").read_text(encoding="utf-8")
     assert "Exacthead: 4 passed\n" in printed
     assert len(read(folder / "provenance.json")["parts"]) == 4
     code, printed = repository.exacthead("retry", str(folder))
