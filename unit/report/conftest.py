@@ -94,7 +94,7 @@ class Visit:
 
 def until(page: Page, expression: str) -> None:
     """Wait until it holds; the page's policy keeps Playwright's own waiting from evaluating it."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
         page.wait_for_timeout(50)
@@ -110,7 +110,7 @@ class Visitor:
         context = self.browser.new_context(
             viewport={"width": width, "height": height}, reduced_motion="reduce", **options
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         self.contexts.append(context)
         visit = Visit(context.new_page())
         page = visit.page
