@@ -60,6 +60,12 @@ class Wanted:
             raise HarnessError(
                 f"--reuse {self.reuse}", "no --image", "name the image of that commit"
             )
+        if self.reference and self.base:
+            raise HarnessError(
+                f"--base-image {self.base} and --image {self.reference}",
+                "an image that exists has its base",
+                "give one of them",
+            )
         if self.reuse and self.dirty:
             raise HarnessError("--reuse and --dirty", "both", "give one of them")
 
