@@ -103,7 +103,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         _green(report),
         _listed("Changed in the last runs", [_mark(each) for each in report.marks]),
         Section("", markdown="\n".join(report.sections).strip()),
-        _listed("Notes", [Entry("", note) for note in _notes(report)]),
+        _listed("Notes", [Entry("", note) for note in report.told]),
     ]
     return tuple(each for each in written if not each.empty)
 
@@ -212,11 +212,3 @@ def _mark(mark: Mark) -> Entry:
     by = f" ({mark.shift:.0f} x its noise)" if mark.shift is not None else ""
     change = f"{mark.before:.4g} -> {mark.after:.4g}{by}"
     return Entry(mark.series, f"{change} since head {mark.commit[:_HEAD_DIGITS]}, run {mark.run}")
-
-
-def _notes(report: Report) -> tuple[str, ...]:
-    return (
-        *report.notes,
-        *(f"image of {item}: {image}" for item, image in report.images.items()),
-        *(f"{each.id}: {note}" for each in report.items for note in each.notes),
-    )

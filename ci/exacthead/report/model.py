@@ -366,6 +366,29 @@ class Report:
     schema: int = SCHEMA
 
     @property
+    def told(self) -> tuple[str, ...]:
+        """All that is worth knowing of the run, its items and its images.
+
+        What is said of several items is said once: a reader is shown the first lines only.
+        """
+        noted: dict[str, list[str]] = {}
+        for each in self.items:
+            for note in each.notes:
+                noted.setdefault(note, []).append(each.id)
+        held: dict[str, list[str]] = {}
+        for item, image in self.images.items():
+            held.setdefault(image, []).append(item)
+        return (
+            *self.notes,
+            *(f"{_named(items)}: {note}" for note, items in noted.items()),
+            *(f"image of {_named(items)}: {image}" for image, items in held.items()),
+        )
+
+    @property
     def new(self) -> tuple[Failure, ...]:
         """The failures that are neither known nor on the base."""
         return tuple(each for each in self.failures if each.standing is Standing.NEW)
+
+
+def _named(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{len(items)} items"

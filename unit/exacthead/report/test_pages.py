@@ -261,6 +261,19 @@ def test_a_thousand_faults_and_a_huge_text_stay_below_two_megabytes(tmp_path: Pa
         assert path.stat().st_size < 2_000_000, path
 
 
+def test_what_is_said_of_every_item_is_told_once_and_on_the_first_page(tmp_path: Path) -> None:
+    folder, found = sample(tmp_path / "runs")
+    remark = "image sha256:0123 of 4567 reused, 3 commits behind"
+    items = tuple(replace(each, notes=(remark,)) for each in found.items)
+    images = dict.fromkeys([each.id for each in items], "sha256:0123")
+    made = replace(found, items=items, images=images, notes=())
+
+    expected = f"{len(items)} items: {remark}", f"image of {len(items)} items: sha256:0123"
+    assert made.told == expected
+    assert replace(made, items=items[:1]).told[0] == f"{items[0].id}: {remark}"
+    assert all(line in read(Pages(folder, made).write()).text for line in expected)
+
+
 def test_a_name_that_a_template_does_not_have_is_an_error() -> None:
     with pytest.raises(Exception, match="undefined"):
         environment().from_string("{{ nothing_of_that_name }}").render()
