@@ -152,6 +152,16 @@ def names_of(engine: Engine) -> dict[str, tuple[str, set[str]]]:
 
 
 @pytest.fixture
+def another_shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another mask for new files, another language and time zone than the first builder's."""
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    monkeypatch.setenv("LC_ALL", "C")
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
 def clone(project: Repository, tmp_path: Path, environment: Environment) -> Repository:
     """A copy of the small repository that a test may change; the caches are shared."""
     assert environment.layers

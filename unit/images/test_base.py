@@ -20,8 +20,6 @@ from exacthead.images.stages import Stage, Stages
 from unit.images.small import MINOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from exacthead.images.engine import Engine
     from exacthead.images.environment import Environment
     from unit.exacthead.conftest import Repository
@@ -37,8 +35,12 @@ LOGIN = "somebody:hush-3f1c9b"
 
 
 @pytest.fixture
-def another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Another host name, other name servers, mask, language and time zone."""
+def another_machine(
+    another_shell: None,  # noqa: ARG001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another host name, other name servers."""
     if os.getuid() != 0:
         pytest.skip("only root can give mmdebstrap another /etc/hostname")
     folder = tmp_path / "machine"
@@ -50,11 +52,6 @@ def another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     program.write_text(ANOTHER.format(here=folder, program=shutil.which("mmdebstrap")), "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("TZ", "Asia/Kathmandu")
-    monkeypatch.setenv("LC_ALL", "C")
-    before = os.umask(0o077)
-    yield
-    os.umask(before)
 
 
 def with_credentials(mirror: str) -> str:

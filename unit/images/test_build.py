@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from exacthead.images.oci import ImageFile
 
 
+@pytest.mark.usefixtures("another_shell")
 def test_two_builds_elsewhere_later_and_without_any_cache_are_one_image(  # noqa: PLR0917
     engine: Engine,
     image: ImageFile,
