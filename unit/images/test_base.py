@@ -12,7 +12,7 @@ import pytest
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
-from exacthead.images.base import MadeBase
+from exacthead.images.base import MadeBase, key_of
 from exacthead.images.cache import Cache
 from exacthead.images.environment import Making
 from exacthead.images.mirror import own_mirror
@@ -97,8 +97,9 @@ def test_packages_of_an_image_come_from_the_mirror_and_its_credentials_go_nowher
     bundle.write_text("# a mark\n", encoding="ascii")
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
     harness = load(clone.root)
-    base = harness.base("debian").model_copy(update={"mirror": with_credentials(own_mirror())})
-    made = MadeBase(base, "key", environment.layers[:1], ())
+    declared = harness.base("debian")
+    base = declared.model_copy(update={"mirror": with_credentials(own_mirror())})
+    made = MadeBase(base, key_of(declared), environment.layers[:1], ())
     stages = Stages("small", harness.image("small"), clone.root / "containers/workers.Dockerfile",
                     made, (MINOR,), cache, engine, fresh=True)  # fmt: skip
 
