@@ -178,6 +178,12 @@ def trust(session: nox.Session) -> None:
 
 
 @nox.session
+def dashboard(session: nox.Session) -> None:
+    """Write the history of all runs as static pages: runs/dashboard, or -- --out FOLDER."""
+    exacthead(session, "dashboard")
+
+
+@nox.session
 def reproduce(session: nox.Session) -> None:
     """Replay one item of a run: -- RUN/ITEM."""
     exacthead(session, "reproduce")

@@ -32,8 +32,8 @@ from exacthead.git import git
 from exacthead.opening import Opening
 from exacthead.plan_command import describe, make
 from exacthead.selection import Asked
-from exacthead.suite_items import Wish
 from exacthead.suite_plan import planned
+from exacthead.wish import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable

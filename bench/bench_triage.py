@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exacthead.history.folders import History
 from exacthead.triage.base import compare_with_base
-from exacthead.triage.history import History
 from exacthead.triage.known import Known
 from exacthead.triage.leave import ready_to_leave
 from exacthead.verdict import Kind

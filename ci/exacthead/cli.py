@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import math
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
-from exacthead.pace import add_pace
+from exacthead.options.runs import add_runs
+from exacthead.options.services import add_services
+from exacthead.options.upkeep import add_upkeep
 from exacthead.stop import end_with_parent, stoppable
 from exacthead.terminal import Terminal, may_be_lost
 from exacthead.trust import check_trust
@@ -59,61 +60,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return _parser().parse_args(argv)
 
 
-# Each command imports what it needs: a job need not wait for what measures suites.
-def _jobs() -> ModuleType:
-    from exacthead import commands
-
-    return commands
-
-
-def _suites() -> ModuleType:
-    from exacthead import suite_commands
-
-    return suite_commands
-
-
-def _init() -> ModuleType:
-    from exacthead.init import command
-
-    return command
-
-
-def _plans() -> ModuleType:
-    from exacthead import plan_command
-
-    return plan_command
-
-
-def _upkeep() -> ModuleType:
-    from exacthead import upkeep
-
-    return upkeep
-
-
-def _images() -> ModuleType:
-    from exacthead.images import command
-
-    return command
-
-
-def _merging() -> ModuleType:
-    from exacthead.merge import command
-
-    return command
-
-
-def _workflows() -> ModuleType:
-    from exacthead.workflows import command
-
-    return command
-
-
-def _trust() -> ModuleType:
-    from exacthead import trust
-
-    return trust
-
-
 def _end(words: str, code: int) -> int:
     with may_be_lost():
         sys.stdout.flush()
@@ -121,14 +67,6 @@ def _end(words: str, code: int) -> int:
         sys.stderr.write(f"exacthead: {words}\n")
         sys.stderr.flush()
     return code
-
-
-def _gigabytes(text: str) -> float:
-    value = float(text)
-    # A slip such as -1 would remove everything.
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text} is no amount to keep; give GB from 0 on")
-    return value
 
 
 class _Parser(argparse.ArgumentParser):
@@ -149,174 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(module=module, begin=load)
         return added
 
-    job = command("functional", _jobs, "Run the legs of a functional job.")
-    job.add_argument("job")
-    job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
-    _in_images(_placed(add_pace(job)))
-
-    unit = command("unit", _suites, "Run unit suites, each in its own worker.")
-    unit.add_argument("--suite", action="append", default=[], help="only this one; may be repeated")
-    unit.add_argument("--shard", metavar="K/N", help="only part K of N of each suite")
-    unit.add_argument("--shards", metavar="N", type=int, help="all N parts of each suite, in turn")
-    unit.add_argument("-j", "--processes", metavar="N", type=int, help="pytest processes at once")
-    unit.add_argument("--retries", metavar="N", type=int, default=0, help="at most 2, fresh each")
-    unit.add_argument("--strict", action="store_true", help="what is skipped is red")
-    unit.add_argument(
-        "--pytest", metavar="ARGS", action="append", default=[], help="for pytest: --pytest=--lf"
-    )
-    unit.add_argument("--no-cov", dest="coverage", action="store_false", help="measure nothing")
-    unit.add_argument(
-        "--changed-since", metavar="REV", default="", help="only what changes since can reach"
-    )
-    unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
-    unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
-    _in_images(_placed(add_pace(unit)))
-
-    _add_plans(
-        command("plan", _plans, "Show what would run, where, and why."),
-        command("run", _plans, "Run what `plan` shows for the same options."),
-    )
-
-    impact = command("impact", _suites, "Run unit suites and map tests to what they run.")
-    impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
-    _placed(add_pace(impact))
-    impact.set_defaults(where="here", image="", reuse="", dirty=False, base_image="")
-
-    record = command("record", _suites, "Take the times of a run into the durations.")
-    record.add_argument("run_folder", metavar="RUN")
-    record.add_argument("--whole", action="store_true", help="forget tests that are gone")
-
-    _add_again(command("reproduce", _jobs, "Run one item of an earlier run again, or its rest."))
-
-    _add_workers(command("workers", _upkeep, "Build workers, or look at them."))
-    _add_images(command("images", _images, "Build the head's images, or look at images."))
-
-    lock = command("lock", _upkeep, "Write the lock of each worker and flavour.")
-    lock.add_argument("names", nargs="*", help="workers, or `harness`; default: all")
-    lock.add_argument("--check", action="store_true", help="only say which are stale")
-    lock.add_argument("--upgrade", action="store_true", help="forget the present pins")
-
-    _add_for_services(command)
-
-    init = command("init", _init, "Write what a repository needs to be tested: ci/harness.toml.")
-    init.add_argument("--provided", metavar="PYTHON", help="of an environment that is there")
-    init.set_defaults(begin=Path)  # there is nothing to load yet
-
-    lint = command("lint", _upkeep, "Formatting, rules, types, shell scripts, locks.")
-    lint.add_argument("--fix", action="store_true", help="mend what is safe to mend")
+    add_runs(command)
+    add_upkeep(command)
+    add_services(command)
     return parser
-
-
-def _add_workers(workers: argparse.ArgumentParser) -> None:
-    workers.add_argument("names", nargs="*", help="workers of harness.toml; default: all")
-    workers.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
-    what = workers.add_mutually_exclusive_group()
-    what.add_argument("--list", action="store_true", help="the workers in the store")
-    what.add_argument("--explain", action="store_true", help="why two workers' keys differ")
-    what.add_argument("--verify", action="store_true", help="hash every file of the named ones")
-    what.add_argument("--repair", action="store_true", help="verify, and rebuild the damaged ones")
-    what.add_argument(
-        "--gc", metavar="GB", type=_gigabytes, help="keep so much; least recently used ones go"
-    )
-
-
-def _add_plans(plan: argparse.ArgumentParser, run: argparse.ArgumentParser) -> None:
-    plan.add_argument(
-        "--json", metavar="FILE", default="", help="the plan as JSON too; - for nothing else"
-    )
-    for added in (plan, run):
-        for name in ("level", "job", "suite", "leg"):
-            added.add_argument(
-                f"--{name}", action="append", default=[], help=f"only this {name}; may be repeated"
-            )
-        added.add_argument("--shard", metavar="K/N", help="only part K of N of each suite; no legs")
-        added.add_argument(
-            "--changed-since", metavar="REV", default="", help="only what changes since can reach"
-        )
-        added.add_argument(
-            "--only-failed-of", metavar="RUN", default="", help="only what was not green then"
-        )
-        _in_images(_placed(added))
-    add_pace(run)
-
-
-def _add_again(again: argparse.ArgumentParser) -> None:
-    again.add_argument("item", metavar="RUN/ITEM", nargs="?", help="a run and an item's id")
-    again.add_argument("--resume", metavar="RUN", help="what has no verdict there, same plan")
-    again.add_argument(
-        "--until-fail", metavar="N", type=int, default=1, help="repeat up to N times"
-    )
-    again.add_argument("--bisect-order", metavar="TEST", help="which earlier tests make it fail")
-    add_pace(again)
-
-
-def _add_images(images: argparse.ArgumentParser) -> None:
-    images.add_argument(
-        "names", nargs="*", help="images of harness.toml; default: all of a flavour"
-    )
-    images.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
-    images.add_argument("--base-image", metavar="NAME", default="", help="on another base")
-    images.add_argument("--dirty", action="store_true", help="of a dirty checkout, as no head")
-    images.add_argument("--rebuild", action="store_true", help="whatever is in a cache")
-    does = images.add_mutually_exclusive_group()
-    does.add_argument("--list", action="store_true", help="the images of ours in the engine")
-    does.add_argument(
-        "--plan", action="store_true", help="what would be built, as JSON; builds none"
-    )
-    does.add_argument("--explain", action="store_true", help="how workers in images differ")
-    does.add_argument("--verify", metavar="REF", help="whether an image is the head's")
-    does.add_argument("--export", metavar="FILE", help="the named image as an OCI archive")
-    does.add_argument("--import", metavar="FILE", dest="import_", help="an archive into the engine")
-    does.add_argument("--push", metavar="REPOSITORY", help="the named image, to a registry")
-    does.add_argument("--pull", metavar="REF", help="repository@sha256:... from a registry")
-    does.add_argument(
-        "--save-cache", metavar="FOLDER", help="the environments, for another machine"
-    )
-    does.add_argument("--load-cache", metavar="FOLDER", help="environments of another machine")
-    does.add_argument("--gc", metavar="GB", type=float, help="images and layers of no late run go")
-    does.add_argument("--reap", action="store_true", help="containers of ended harnesses go")
-
-
-def _add_for_services(command: Callable[..., argparse.ArgumentParser]) -> None:
-    """What a CI service calls around the items, and a person after it."""
-    merge = command("merge", _merging, "Merge run folders of one plan into one run.")
-    merge.add_argument("--plan", metavar="FILE", required=True, help="what was expected")
-    merge.add_argument(
-        "--onto", metavar="RUN", default="", help="the run that this retries; its plan is expected"
-    )
-    merge.add_argument("folders", metavar="FOLDER", nargs="+", help="run folders, or around them")
-
-    retry = command("retry", _merging, "Run what was not green in a run again; merge both.")
-    retry.add_argument("run_folder", metavar="RUN")
-
-    workflows = command("workflows", _workflows, "Generate the files of CI services.")
-    does = workflows.add_mutually_exclusive_group()
-    does.add_argument("--check", action="store_true", help="only say which are stale")
-    does.add_argument("--matrix", metavar="PLAN", help="tell GitHub the items of a plan")
-    does.add_argument(
-        "--child", nargs=2, metavar=("PLAN", "FILE"), help="write GitLab's pipeline of a plan"
-    )
-
-    command("trust", _trust, "Which commit may run: an outside one only if vouched for.")
-
-
-def _placed(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    added.add_argument("--flavour", choices=("cpu", "cuda"), default="cpu")
-    added.add_argument("--runner", help="a runner of harness.toml; default: this machine")
-    return added
-
-
-def _in_images(added: argparse.ArgumentParser) -> None:
-    added.add_argument(
-        "--in", dest="where", choices=("here", "image"), default="here", help="where it runs"
-    )
-    added.add_argument(
-        "--image", metavar="REF", default="", help="in this one, if it is the head's"
-    )
-    added.add_argument(
-        "--reuse", metavar="COMMIT", default="", help="the other commit that --image is of"
-    )
-    added.add_argument(
-        "--dirty", action="store_true", help="an image of a dirty checkout, which is no head"
-    )
-    added.add_argument("--base-image", metavar="NAME", default="", help="on another base")

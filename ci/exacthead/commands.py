@@ -12,10 +12,10 @@ from exacthead.images.where import wanted
 from exacthead.judgement import judgement
 from exacthead.opening import Opening, invocation, opened
 from exacthead.pace import read_pace
-from exacthead.resume import unfinished
+from exacthead.resume import SUPERSEDED, unfinished
 from exacthead.selection import Asked
 from exacthead.session import Session
-from exacthead.suite_items import Wish
+from exacthead.wish import Wish
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -36,6 +36,7 @@ def functional(harness: Harness, arguments: Namespace, console: Console) -> int:
         runner_name=arguments.runner or "",
         wanted=wanted(arguments),
         pace=read_pace(arguments),
+        notify=arguments.notify,
     )
     with opened(opening) as session:
         return session.run()
@@ -47,8 +48,10 @@ def reproduce(harness: Harness, arguments: Namespace, console: Console) -> int:
 
     if (arguments.item is None) == (arguments.resume is None):
         raise HarnessError("reproduce", "not one of RUN/ITEM and --resume RUN", "give one of them")
-    if arguments.resume is None and (arguments.jobs != 1 or arguments.fail_fast):
-        todo = "give --jobs and --fail-fast with --resume RUN"
+    if arguments.resume is None and (
+        arguments.jobs != 1 or arguments.fail_fast or arguments.notify
+    ):
+        todo = "give --jobs, --fail-fast and --notify with --resume RUN"
         raise HarnessError("reproduce RUN/ITEM", "options for several items, and it is one", todo)
     if arguments.resume is not None:
         return _resume(harness, arguments, console)
@@ -89,7 +92,11 @@ def _resume(harness: Harness, arguments: Namespace, console: Console) -> int:
         pace=read_pace(arguments).on(runner, plan.items),
         kept=found.kept,
         changed=found.changed,
+        notify=arguments.notify,
     )
     console.out(f"exacthead: {len(found.kept)} of {len(plan.items)} items have their verdict")
     found.make_room()
+    # What a harness has left that was killed is as its items wrote it.
+    for problem in session.masker.folder(found.folder.path / SUPERSEDED):
+        session.say(problem)
     return session.run_in(found.folder)

@@ -24,6 +24,7 @@ from exacthead.tables import (
     Project,
     Recipes,
     Runner,
+    Secrets,
     Suite,
     Table,
     Trust,
@@ -49,12 +50,21 @@ class Harness(Table):
     bases: dict[str, Base] = Field(default_factory=dict)
     images: dict[str, Image] = Field(default_factory=dict)
     coverage: Coverage = Coverage()
+    secrets: Secrets = Secrets()
     root: Path = Field(default=Path(), exclude=True)
 
     @property
     def import_folders(self) -> tuple[Path, ...]:
         """The folders that first-party code is imported from, absolute."""
         return tuple((self.root / path).resolve() for path in self.project.pythonpath)
+
+    @property
+    def masked(self) -> Secrets:
+        """What is masked: ``[secrets]``, and the values of the secrets of suites and jobs."""
+        declared = [*self.suites.values(), *self.jobs.values()]
+        given = (name for each in declared for name in each.secrets)
+        names = tuple(dict.fromkeys((*self.secrets.names, *given)))
+        return self.secrets.model_copy(update={"names": names})
 
     def worker(self, name: str) -> Worker:
         """The declared worker ``name``; an unknown name is an error with the nearest one."""
@@ -138,6 +148,7 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
         ("recipes",): Recipes,
         ("trust",): Trust,
         ("coverage",): Coverage,
+        ("secrets",): Secrets,
         ("workers",): Worker,
         ("suites",): Suite,
         ("jobs",): Job,

@@ -79,7 +79,7 @@ def _folder(root: Path, run: str) -> RunFolder:
     for path in (Path(run), runs / run):
         if (path / "plan.json").is_file():
             return RunFolder(path.absolute())
-    known = [path.name for path in runs.iterdir()] if runs.is_dir() else []
+    known = [path.parent.name for path in runs.glob("*/plan.json")]
     raise HarnessError(f"run {run!r}", "no run folder there", nearest(Path(run).name, known))
 
 

@@ -11,10 +11,11 @@ from exacthead.workers.local import digest_folder
 from exacthead.workers.lock import lock_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from exacthead.config import Harness
+    from exacthead.images.place import InImage
     from exacthead.plan import Plan
     from exacthead.workers.spec import Spec
     from exacthead.workers.store import Built
@@ -27,7 +28,7 @@ def evidence(
     plan: Plan,
     specs: Mapping[str, Spec],
     workers: Mapping[str, Built],
-    images: Mapping[str, str] | None = None,
+    images: Collection[InImage] = (),
 ) -> Provenance:
     """The provenance of a run.
 
@@ -36,7 +37,7 @@ def evidence(
         plan: what is run.
         specs: of its workers, by name.
         workers: those that were made ready, by name.
-        images: the ids of the images that it is in, by name.
+        images: the places of its items in images.
     """
     locks = {
         name: lock_path(harness.root, name, plan.flavour)
@@ -48,7 +49,8 @@ def evidence(
         workers=[_use(specs[name], worker) for name, worker in workers.items()],
         locks=locks,
         fixtures=fixture_digests(harness.root / FIXTURES),
-        images=images,
+        images={place.name: place.image for place in images},
+        image_seconds={place.name: place.seconds for place in images},
     )
 
 

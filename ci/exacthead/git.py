@@ -29,6 +29,9 @@ _ELSEWHERE = frozenset(
 # A hook or a monitor of the user's is a program that would run in the middle of a question.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 
+# A replacement is of one clone: a commit is what its id says, here as anywhere.
+_ALWAYS = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
+
 
 def git(root: Path, *args: str) -> str:
     """Run git in ``root`` and return its standard output without the line end.
@@ -63,7 +66,7 @@ def git_bytes(
     try:
         done = subprocess.run(
             ["git", *_QUIET, "-C", str(root), *args],
-            env={**inherited, "GIT_OPTIONAL_LOCKS": "0", **(environment or {})},
+            env={**inherited, **_ALWAYS, **(environment or {})},
             input=stdin,
             capture_output=True,
             check=False,

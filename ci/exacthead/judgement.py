@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from exacthead.classes.rules import load_rules
 from exacthead.git import merge_base
+from exacthead.history.folders import History
 from exacthead.triage.base import compare_leg_with_base, compare_with_base
 from exacthead.triage.check import unused_in
-from exacthead.triage.history import History
 from exacthead.triage.known import load_known
 from exacthead.triage.leave import ready_to_leave
 from exacthead.triage.quarantine import apply, apply_leg
-from exacthead.triage.summary import Triage, joined, lines, of_known, of_legs, of_results
+from exacthead.triage.summary import lines, of_known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
     from pathlib import Path
 
+    from exacthead.classes.rules import Rule
     from exacthead.head import Head
     from exacthead.runs.result import ItemResult
     from exacthead.triage.known import Known
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Judgement:
-    """Applies known failures and the base's results, and keeps what a report says of them.
+    """What is known of faults, and how that changes what they mean.
 
     Attributes:
         known: the repository's known failures.
@@ -36,6 +38,7 @@ class Judgement:
         today: the day on which entries must hold.
         history: earlier runs.
         base: the full id of the commit to compare with; empty when there is none.
+        rules: of the failure classes.
     """
 
     known: Known
@@ -43,14 +46,13 @@ class Judgement:
     today: date
     history: History
     base: str = ""
-    _parts: list[Triage] = field(default_factory=list, init=False)
+    rules: tuple[Rule, ...] = ()
 
     def tests(self, results: Sequence[TestResult]) -> tuple[TestResult, ...]:
         """The results of one shard with what is known of them."""
         judged = apply(results, self.known, self.runner, self.today)
         if self.base:
             judged = compare_with_base(judged, self.history, self.base)
-        self._parts.append(of_results(judged))
         return tuple(judged)
 
     def leg(self, result: ItemResult) -> ItemResult:
@@ -58,7 +60,6 @@ class Judgement:
         judged = apply_leg(result, self.known, self.runner, self.today)
         if self.base:
             judged = compare_leg_with_base(judged, self.history, self.base)
-        self._parts.append(of_legs([judged]))
         return judged
 
     def lines(self, nodeids: Sequence[str], files: Sequence[str]) -> list[str]:
@@ -77,7 +78,7 @@ class Judgement:
             unused=[entry for entry in unused if entry.on(self.runner)],
             notes=self.history.notes,
         )
-        return lines(joined([*self._parts, own]))
+        return lines(own)
 
 
 def judgement(root: Path, runs: Path, runner: str, head: Head, base: str = "") -> Judgement:
@@ -95,10 +96,11 @@ def judgement(root: Path, runs: Path, runner: str, head: Head, base: str = "") -
             that is the clean head itself there is nothing to compare.
 
     Raises:
-        HarnessError: the known failures are not valid, or there is no such base.
+        HarnessError: the known failures or the failure classes are not valid, or there is no such
+            base.
     """
     commit = merge_base(root, base) if base else ""
     if commit == head.commit and not head.dirty:
         commit = ""
     today = datetime.now(tz=UTC).date()
-    return Judgement(load_known(root), runner, today, History(runs), commit)
+    return Judgement(load_known(root), runner, today, History(runs), commit, load_rules(root))

@@ -46,6 +46,13 @@ class Measured:
         """Whether the gate lets the run pass."""
         return not self.gated or (self.patch is not None and self.patch.green)
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What makes the run red; empty when nothing of it does."""
+        if self.green:
+            return ()
+        return (self.problem or "the change's coverage is below its limit",)
+
     def lines(self) -> list[str]:
         """The section of the report, as Markdown."""
         said = (self.coverage, self.patch, self.problem)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from exacthead.images.where import Wanted
     from exacthead.plan import Item
     from exacthead.preflight.problem import Problem
-    from exacthead.suite_items import Wish
     from exacthead.suite_plan import Planned
     from exacthead.tables import Runner
+    from exacthead.wish import Wish
     from exacthead.workers.spec import Spec
     from exacthead.workers.store import Store
 
@@ -54,6 +54,7 @@ class Opening:
         wanted: which images items run in; None outside of images.
         base: the revision that faults are compared with; empty for none.
         pace: how many items run at once.
+        notify: the address that the verdict is posted to; empty for none.
     """
 
     harness: Harness
@@ -65,6 +66,7 @@ class Opening:
     wanted: Wanted | None = None
     base: str = ""
     pace: Pace = field(default_factory=Pace)
+    notify: str = ""
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
@@ -198,6 +200,7 @@ def opened(opening: Opening) -> Iterator[Session]:
             logs=suites.logs if suites else {},
             base=opening.base,
             pace=opening.pace.on(runner, items, inside=images is not None),
+            notify=opening.notify,
         )
         yield in_images(session, images)
 

@@ -20,8 +20,8 @@ from exacthead.pace import read_pace
 from exacthead.plan import make_plan
 from exacthead.runs.files import write_text
 from exacthead.selection import UNNAMED, Asked
-from exacthead.suite_items import Wish, read_shard_option
 from exacthead.suite_plan import planned
+from exacthead.wish import Wish, read_shard_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -61,8 +61,9 @@ def plan(harness: Harness, arguments: Namespace, console: Console) -> int:
 
 def run(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run what `plan` shows for the same options: suites and legs in one run."""
-    asked = replace(read_opening(harness, arguments, console), pace=read_pace(arguments))
-    with opened(asked) as session:
+    opening = read_opening(harness, arguments, console)
+    opening = replace(opening, pace=read_pace(arguments), notify=arguments.notify)
+    with opened(opening) as session:
         return session.run()
 
 

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-from exacthead import junit
 from exacthead.blocks import watching
 from exacthead.changes import Changes, read_changes
-from exacthead.conclude import conclude, counts
+from exacthead.conclude import conclude
 from exacthead.ended import Ended
 from exacthead.equip import ready
 from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
 from exacthead.git import git
 from exacthead.head import read_head
+from exacthead.mask import Masker
+from exacthead.masked_watch import MaskedWatch
 from exacthead.pace import Pace
 from exacthead.patch import keep_changes, read_kept
+from exacthead.reporting import report_run
 from exacthead.request import give_order, make_request
-from exacthead.resume import left_lines, reproduce_line
-from exacthead.runs.execute import Execution, exit_code, not_run
+from exacthead.resume import reproduce_line
+from exacthead.runs.execute import Execution, not_run
 from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.gates import Gates
 from exacthead.runs.interrupt import Interrupts
-from exacthead.runs.render import markdown, plain, show
-from exacthead.runs.summary import summarize
-from exacthead.shards.nodeid import file_of
-from exacthead.triage.check import gone_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
+    from pydantic import BaseModel
     from rich.console import Console
 
     from exacthead.config import Harness
     from exacthead.images.place import InImage
     from exacthead.judgement import Judgement
-    from exacthead.junit import Totals
-    from exacthead.measured import Measured
     from exacthead.plan import Item, Plan
     from exacthead.runs.folder import ItemFolder
     from exacthead.runs.item import ItemOutcome, ItemRequest
@@ -51,6 +49,8 @@ if TYPE_CHECKING:
     from exacthead.workers.store import Built, Store
 
 RED = 1
+
+Model = TypeVar("Model", bound="BaseModel")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Session:
         pace: how many items run at once.
         kept: the results of items that have run already in the same folder, by their ids.
         changed: how the checkout was changed while these ran.
+        notify: the address that the verdict is posted to; empty for none.
     """
 
     harness: Harness
@@ -92,14 +93,33 @@ class Session:
     pace: Pace = field(default_factory=Pace)
     kept: Mapping[str, ItemResult] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
+    notify: str = ""
 
     def run(self) -> int:
         """Build, run and report; returns the process's exit code."""
         return self.run_in(self.new_folder())
 
     def new_folder(self) -> RunFolder:
-        """A run folder for the plan."""
-        return RunFolder.create(self.runs, self.plan.as_data(), str(self.plan.head))
+        """A run folder for the plan.
+
+        Raises:
+            HarnessError: the plan holds a secret, or the folder cannot be made.
+        """
+        data = self.plan.as_data()
+        # How it was asked for is no part of what is replayed.
+        data["invocation"] = self.masker.text(self.plan.invocation)
+        if self.masker.holds_value(json.dumps(data)):
+            raise HarnessError(
+                "a plan without secrets",
+                "it holds the value of one that [secrets] names",
+                "take it out of harness.toml and of test names; a plan is replayed as it is",
+            )
+        return RunFolder.create(self.runs, data, str(self.plan.head))
+
+    @cached_property
+    def masker(self) -> Masker:
+        """What is a secret in this run."""
+        return Masker.of(self.harness.masked, os.environ, [self.notify])
 
     def run_in(self, folder: RunFolder) -> int:
         """The same as :meth:`run`, in a folder that :meth:`new_folder` made."""
@@ -112,7 +132,7 @@ class Session:
 
     def say(self, line: str) -> None:
         """One line of progress."""
-        self.console.out(f"exacthead: {line}")
+        self.console.out(f"exacthead: {self.masker.text(line)}")
 
     def _run(self, folder: RunFolder) -> int:
         with ExitStack() as held:
@@ -133,8 +153,8 @@ class Session:
             except HarnessError as error:
                 self.say(str(error))
                 return self._none_ran(folder, State.FAILED, str(error))
-            images = {place.name: place.image for place in self.inside.values()}
-            provenance = evidence(self.harness, self.plan, self.specs, workers, images)
+            images = self.inside.values()
+            provenance = self.clean(evidence(self.harness, self.plan, self.specs, workers, images))
             folder.write_provenance(provenance)
             requests = self._requests(folder, workers)
             capacity = self.pace.capacity(len(requests))
@@ -143,8 +163,9 @@ class Session:
                     folder,
                     interrupts,
                     conclude=self._conclude,
+                    clean=self.clean,
                     capacity=capacity,
-                    watch=watch,
+                    watch=MaskedWatch(watch, self.masker),
                     gates=Gates.of(self.plan.items),
                     fail_fast=self.pace.fail_fast,
                     kept=tuple(self.kept.values()),
@@ -153,7 +174,7 @@ class Session:
             if changed := (*self.changed, *self._changed(folder)):
                 unlike = tuple(dict.fromkeys(changed))
                 folder.write_provenance(provenance.model_copy(update={"changed": unlike}))
-            return self.report(folder, state, results)
+            return report_run(self, folder, state, results)
 
     def _changed(self, folder: RunFolder) -> tuple[str, ...]:
         """How the checkout is not what it was when the plan was made; then no head tells what ran.
@@ -173,14 +194,14 @@ class Session:
 
     def _none_ran(self, folder: RunFolder, state: State, reason: str) -> int:
         """Every item gets its verdict and files also when there was no worker to run it in."""
-        folder.write_provenance(evidence(self.harness, self.plan, self.specs, {}))
+        folder.write_provenance(self.clean(evidence(self.harness, self.plan, self.specs, {})))
         results = list(self.kept.values())
         for request in self._requests(folder, {}):
-            result = self._conclude(request, not_run(request, reason))
+            result = self.clean(self._conclude(request, not_run(request, reason)))
             request.folder.write_result(result)
             results.append(result)
         folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        return self.report(folder, state, results)
+        return report_run(self, folder, state, results)
 
     def _requests(self, folder: RunFolder, workers: Mapping[str, Built]) -> list[ItemRequest]:
         pythons = {name: worker.python for name, worker in workers.items()}
@@ -198,17 +219,28 @@ class Session:
         return requests
 
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
+        # Before anything is read of what it wrote: what is made of that holds no secret either.
+        problems = self.masker.folder(request.folder.path)
         item = self.plan.item(request.item_id)
         ended = Ended(item, request, outcome, self._properties(item))
         result = conclude(ended, self.judgement)
+        # What the process's end said, and names of tests, come into these by other ways.
+        for path in (request.folder.junit, request.folder.contract):
+            problems += self.masker.tried(path)
         return result.model_copy(
             update={
                 "required": item.required,
                 "reproduction": self.reproduction(request.folder, request.item_id),
                 "workers": tuple(sorted(set(item.workers.values()))),
-                "notes": (*self.remarks, *item.notes, *result.notes),
+                "notes": (*self.remarks, *item.notes, *result.notes, *dict.fromkeys(problems)),
             }
         )
+
+    def clean(self, model: Model) -> Model:
+        """What is written of a run, without secrets."""
+        text = model.model_dump_json()
+        clean = self.masker.text(text)
+        return model if clean == text else type(model).model_validate_json(clean)
 
     def _properties(self, item: Item) -> dict[str, str]:
         """What every JUnit file says of how its results came about."""
@@ -219,88 +251,3 @@ class Session:
         """What runs an item again: one line for a shell in the checkout that holds the runs."""
         run = folder.path.parent.parent
         return reproduce_line(self.runs.parent, run, item=item_id)
-
-    def report(
-        self,
-        folder: RunFolder,
-        state: State,
-        results: Sequence[ItemResult],
-        more: Sequence[str] = (),
-    ) -> int:
-        """The same text for the folder, the terminal and the CI system; the closing line last.
-
-        Args:
-            folder: the run's; all its items are there.
-            state: what became of it so far; without its JUnit or its coverage it is no pass.
-            results: of its items.
-            more: lines of Markdown that its report begins its sections with.
-
-        Returns:
-            The exit code.
-        """
-        place = {item.id: number for number, item in enumerate(self.plan.items)}
-        results = sorted(results, key=lambda each: place[each.item_id])
-        measured = self._measure(folder)
-        # A file that is missing shows as an error in the merged one.
-        files = [folder.item_path(result.item_id).junit for result in results]
-        totals = junit.merge(files, folder.path / "junit.xml")
-        red = bool(totals.broken) or (measured is not None and not measured.green)
-        if red and state is State.PASSED:
-            state = State.FAILED
-            folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
-        sections = (
-            *more,
-            *_lost(totals),
-            *left_lines(self.plan, results, folder, self.runs.parent),
-            *self.judgement.lines(*self._planned()),
-            *(measured.lines() if measured else ()),
-        )
-        summary = summarize(state, results, folder.read_provenance(), folder.path, sections)
-        text = markdown(summary)
-        write_text(folder.summary, text)
-        for doubt in totals.doubts:
-            self.say(f"junit.xml: {doubt}")
-        show(summary, self.console)
-        self._append_step_summary(text)
-        self.console.out(counts(totals))
-        return exit_code(state)
-
-    def _measure(self, folder: RunFolder) -> Measured | None:
-        if not (self.gate or any(item.measured for item in self.plan.items)):
-            return None
-        # Coverage is slow to import, and a job can do without.
-        from exacthead.measured import measure
-
-        return measure(self.harness, self.plan, folder, self.base if self.gate else "")
-
-    def _planned(self) -> tuple[list[str], list[str]]:
-        """All planned tests, and the files of which every collected test was planned."""
-        shards = [item.shard for item in self.plan.items if item.shard]
-        nodeids = [nodeid for shard in shards for nodeid in shard.nodeids]
-        parts = Counter((shard.suite, shard.of) for shard in shards)
-        whole = [
-            shard for shard in shards if shard.complete and parts[shard.suite, shard.of] == shard.of
-        ]
-        files = {file_of(nodeid) for shard in whole for nodeid in shard.nodeids}
-        paths = {path for shard in whole for path in shard.paths}
-        gone = gone_files(self.judgement.known.entries, self.harness.root, paths)
-        return nodeids, sorted(files | gone)
-
-    def _append_step_summary(self, text: str) -> None:
-        path = os.environ.get("GITHUB_STEP_SUMMARY")
-        if not path:
-            return
-        try:
-            with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-        except OSError as error:
-            # The verdict stands; that CI does not show it is said where it can be.
-            self.say(f"the step summary {path} cannot be written to: {error.strerror}")
-
-
-def _lost(totals: Totals) -> list[str]:
-    """The section of results that were written and are there no more; none when all are."""
-    if not totals.broken:
-        return []
-    lost = (f"- {plain(label)} was written, and cannot be read any more" for label in totals.broken)
-    return ["## Lost results", "", *lost, ""]

@@ -14,7 +14,7 @@ from exacthead.opening import Opening, opened
 from exacthead.pace import read_pace
 from exacthead.selection import Asked
 from exacthead.shards.record import record_run
-from exacthead.suite_items import Wish, read_arguments, read_shard_option
+from exacthead.wish import Wish, read_arguments, read_shard_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -69,6 +69,7 @@ def _opening(
         wanted=wanted(arguments),
         base=base,
         pace=read_pace(arguments),
+        notify=arguments.notify,
     )
 
 

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from exacthead.head import Head
     from exacthead.plan import Item
     from exacthead.shards.durations import Durations
-    from exacthead.suite_items import Wish
     from exacthead.tables import Runner, Suite
     from exacthead.units.collect import Collected
     from exacthead.units.shard import Shard
+    from exacthead.wish import Wish
     from exacthead.workers.spec import Spec
     from exacthead.workers.store import Built, Store
 

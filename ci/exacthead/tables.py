@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from exacthead.bounded import check_bounded
 
 Flavour = Literal["cpu", "cuda"]
 Level = Literal["L0", "L1", "L2", "L3"]
@@ -233,6 +236,25 @@ class Recipes(Table):
 
     worker: str
     module: str
+
+
+class Secrets(Table):
+    """What is masked in all that is written, beside tokens of well-known forms.
+
+    ``names`` are variables of the harness's environment whose values are masked; ``patterns`` are
+    regular expressions, matched within a line, whose repetitions are possessive.
+    """
+
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    @field_validator("patterns")
+    @classmethod
+    def _bounded(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            if re.search(check_bounded(pattern), ""):
+                raise ValueError(f"{pattern!r} matches nothing at all, and so everywhere")
+        return patterns
 
 
 class Ci(Table):

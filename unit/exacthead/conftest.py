@@ -130,9 +130,13 @@ class Repository:
             printed, _ = process.communicate(timeout=240)
             return process.returncode, printed
 
+    def run_folders(self) -> set[Path]:
+        """The run folders; beside them lies what is made of all of them."""
+        return {path.parent for path in (self.root / "runs").glob("*/plan.json")}
+
     def run_folder(self) -> Path:
         """The newest run folder."""
-        return max((self.root / "runs").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        return max(self.run_folders(), key=lambda path: path.stat().st_mtime_ns)
 
 
 @pytest.fixture

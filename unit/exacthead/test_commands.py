@@ -253,7 +253,7 @@ def test_a_terminal_that_goes_away_takes_no_run_along(small_repository: Reposito
     folder = RunFolder(small_repository.run_folder())
     assert code == 0
     assert folder.state() is State.PASSED
-    assert "1 item: 1 passed" in folder.summary.read_text(encoding="utf-8")
+    assert "# Exacthead: 1 passed\n" in folder.summary.read_text(encoding="utf-8")
 
 
 def test_a_checkout_that_is_edited_during_a_run_is_no_exact_head(
@@ -283,14 +283,18 @@ def test_a_declared_secret_reaches_its_job_and_no_file(small_repository: Reposit
     small_repository.commit(
         {
             "ci/harness.toml": text.replace('level = "L0"', 'level = "L0"\nsecrets = ["A_TOKEN"]'),
-            "functional/count.sh": f"[[ $A_TOKEN == hush-hush && -z ${{B_TOKEN-}} ]]\n{script}",
+            "functional/count.sh": (
+                f"[[ $A_TOKEN == hush-hush && -z ${{B_TOKEN-}} ]]\necho it is $A_TOKEN\n{script}"
+            ),
         }
     )
 
     secrets = {"A_TOKEN": "hush-hush", "B_TOKEN": "of nobody here"}
-    code, printed = small_repository.exacthead("functional", "count", **secrets)
+    code, printed = small_repository.exacthead("functional", "count", "--jobs", "2", **secrets)
 
     assert code == 0, printed
+    assert "  | it is ***\n" in printed
+    assert "hush-hush" not in printed
     run = small_repository.run_folder()
     kept = [path for path in run.rglob("*") if path.is_file()]
     assert len(kept) > 5

@@ -11,10 +11,7 @@ from exacthead.plan import DRIVER
 from exacthead.shards.durations import Durations
 from exacthead.suite_items import (
     Found,
-    Wish,
     pytest_arguments,
-    read_arguments,
-    read_shard_option,
     settled_item,
     shard_items,
 )
@@ -22,6 +19,7 @@ from exacthead.tables import Suite
 from exacthead.units.absent import Absent
 from exacthead.units.collect import Collected
 from exacthead.verdict import Kind, Verdict
+from exacthead.wish import Wish, read_arguments, read_shard_option
 
 SUITE = Suite(
     paths=("unit/a",),

@@ -126,7 +126,7 @@ def test_a_killed_test_costs_only_itself_and_its_shard_is_replayed(repository: R
     (culprit,) = (each for each in cases(first) if each.properties["nodeid"] == crashed)
     assert "SIGKILL" in culprit.results[0].message
     assert "last words" in culprit.stdout
-    assert f"1 of {len(TESTS) + 3} tests failed: {crashed}" in printed
+    assert f"{crashed}: crashed (crash): process: its process was ended by SIGKILL" in printed
 
     code, printed = repository.exacthead("reproduce", f"runs/{first.name}/unit.sums")
 
@@ -170,7 +170,7 @@ def test_a_collection_that_crashes_has_one_line_and_its_log_in_the_items_folder(
     (case,) = cases(run)
     reason = "collection: its process was ended by SIGSEGV: the last word"
     assert code == 1
-    assert f"unit.sums: failed: {reason}\n" in printed
+    assert f"unit.sums: failed (crash): {reason}\n" in printed
     assert [item["settled"]["reason"] for item in read(run / "plan.json")["items"]] == [reason]
     assert case.results[0].message == reason
     log = (run / "items/unit.sums/stdout.log").read_text(encoding="utf-8")

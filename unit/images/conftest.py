@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 
 from exacthead.config import Harness, load
 from exacthead.errors import HarnessError
@@ -17,6 +18,7 @@ from exacthead.images.cache import Cache
 from exacthead.images.engine import Engine
 from exacthead.images.environment import Environment, Making
 from exacthead.images.head import ensure_head
+from exacthead.images.oci import ENVIRONMENT
 from exacthead.images.snapshot import snapshot
 from exacthead.images.start import no_engine, own_engine
 from unit.exacthead.conftest import Repository
@@ -54,8 +56,10 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def engine(address: str) -> Iterator[Engine]:
-    with closing(Engine({"DOCKER_HOST": address})) as found, none_left(found):
+def engine(address: str, cache: Cache) -> Iterator[Engine]:
+    # Two sessions of these tests make the same images, and each takes its own away.
+    turn = FileLock(Path(tempfile.gettempdir()) / "exacthead-test-images.lock")
+    with closing(Engine({"DOCKER_HOST": address})) as found, turn, none_left(found, cache):
         yield found
 
 
@@ -109,32 +113,52 @@ def image(engine: Engine, cache: Cache, project: Repository, environment: Enviro
 
 
 @pytest.fixture(autouse=True)
-def swept(engine: Engine) -> Iterator[None]:
+def swept(engine: Engine, cache: Cache) -> Iterator[None]:
     """A test leaves no image, and no name of one, that was not there before it."""
-    with none_left(engine):
+    with none_left(engine, cache):
         yield
 
 
 @contextmanager
-def none_left(engine: Engine) -> Iterator[None]:
-    """Take away the images and names that the block has made, as far as nothing uses them."""
+def none_left(engine: Engine, cache: Cache) -> Iterator[None]:
+    """Take away the images and names that the block has made, as far as nothing uses them.
+
+    Others may build in the same engine meanwhile: only what is on a base or an environment of
+    these tests is theirs.
+    """
     before = names_of(engine)
     yield
-    for image, names in names_of(engine).items():
-        known = before.get(image, set())
+    known = {key if kind == "environment" else f"{kind} {key}" for kind, key in cache.records()}
+    for image, (label, names) in names_of(engine).items():
+        _, earlier = before.get(image, ("", set[str]()))
         # An image goes with its last name; one that was there before must not.
-        extra = sorted(names - known) if known & names else []
+        extra = sorted(names - earlier) if earlier & names else []
         if image not in before:
             # By its id in the end: a digest by which a registry knows it is a name as well.
             extra = [*names, image]
-        for name in extra:
+        for name in extra if label in known else ():
             engine.remove_image(name)
 
 
-def names_of(engine: Engine) -> dict[str, set[str]]:
-    """The names of every image, by its id."""
-    listed = engine._ask.images()
-    return {each["Id"]: {*(each["RepoTags"] or ())} - {NO_NAME} for each in listed}
+def names_of(engine: Engine) -> dict[str, tuple[str, set[str]]]:
+    """What every image says of its environment, and its names, by its id."""
+    return {
+        each["Id"]: (
+            (each["Labels"] or {}).get(ENVIRONMENT, ""),
+            {*(each["RepoTags"] or ())} - {NO_NAME},
+        )
+        for each in engine._ask.images()
+    }
+
+
+@pytest.fixture
+def another_shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another mask for new files, another language and time zone than the first builder's."""
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    monkeypatch.setenv("LC_ALL", "C")
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from exacthead.images.oci import ImageFile
 
 
+@pytest.mark.usefixtures("another_shell")
 def test_two_builds_elsewhere_later_and_without_any_cache_are_one_image(  # noqa: PLR0917
     engine: Engine,
     image: ImageFile,
@@ -191,12 +192,21 @@ def test_a_dockerfile_that_does_not_begin_with_the_base_is_refused(
         Making(harness, cache, engine, print).ensure("small")
 
 
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("# escape=`\n#  Syntax = docker/dockerfile:1", 2),
+        ("\ufeff# syntax=docker/dockerfile:1", 1),
+        ("#!/usr/bin/env docker\n//syntax=docker/dockerfile:1", 2),
+        ('\n{"a": 1, "syntax": "docker/dockerfile:1"}', 2),
+    ],
+)
 def test_a_line_that_would_fetch_a_reader_is_refused(
-    dockerfile: Callable[[str], tuple[Harness, Path]],
+    dockerfile: Callable[[str], tuple[Harness, Path]], line: str, number: int
 ) -> None:
-    _, path = dockerfile("# escape=`\n#  Syntax = docker/dockerfile:1\nFROM scratch\n")
+    _, path = dockerfile(f"{line}\nFROM scratch\n")
 
-    with pytest.raises(HarnessError, match=r"line 2 is '#  Syntax = docker/dockerfile:1'"):
+    with pytest.raises(HarnessError, match=rf"line {number} is .*docker/dockerfile:1"):
         buildkit.check_dockerfile(path)
 
 
@@ -229,32 +239,3 @@ def test_a_worker_that_cannot_be_built_leaves_no_environment(
     with pytest.raises(HarnessError, match="no_such_module"):
         Making(load(clone.root), cache, engine, print).ensure("small")
     assert cache.records().keys() == before
-
-
-def test_a_base_made_elsewhere_is_the_same_and_refused_where_another_was_asked_for(
-    clone: Repository, engine: Engine, environment: Environment, tmp_path: Path
-) -> None:
-    text = (clone.root / "ci/harness.toml").read_text(encoding="utf-8")
-    wrong = f'suite = "trixie"\ndigest = "sha256:{"0" * 64}"'
-    clone.write({"ci/harness.toml": text.replace('suite = "trixie"', wrong)})
-    empty = Cache(tmp_path / "empty")
-    empty.create()
-
-    with pytest.raises(HarnessError, match=f"with digest sha256:{'0' * 64}") as caught:
-        Making(load(clone.root), empty, engine, print).ensure("small")
-
-    assert f"it has {environment.layers[0].diff_id}:" in caught.value.found
-    assert empty.records() == {}
-
-
-def test_a_public_base_that_cannot_be_had_is_named(
-    clone: Repository, engine: Engine, cache: Cache
-) -> None:
-    text = (clone.root / "ci/harness.toml").read_text(encoding="utf-8")
-    base = f'\n[bases.public]\nimage = "127.0.0.1:9/library/python@sha256:{"1" * 64}"\n'
-    clone.write({"ci/harness.toml": text + base})
-
-    with pytest.raises(
-        HarnessError, match=r"pull 127.0.0.1:9/library/python@sha256:1111[\s\S]*--base"
-    ):
-        Making(load(clone.root), cache, engine, print, base="public").ensure("small")

@@ -153,6 +153,8 @@ def test_an_image_of_another_head_is_refused_unless_that_head_is_named(
     assert re.search(rf"of {first[:12]} reused, 1 commit behind", printed)
     summary = (clone.run_folder() / "summary.md").read_text(encoding="utf-8")
     assert "reused, 1 commit behind" in summary
+    page = (clone.run_folder() / "index.html").read_text(encoding="utf-8")
+    assert "reused, 1 commit behind" in page
     assert result(clone.run_folder(), "unit.sums").notes[0].endswith("reused, 1 commit behind")
 
     code, printed = clone.exacthead("unit", "--image", image.id, "--reuse", "HEAD~0")

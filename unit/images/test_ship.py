@@ -199,10 +199,11 @@ def test_what_the_last_runs_used_stays_and_the_rest_goes(  # noqa: PLR0917
     tmp_path: Path,
 ) -> None:
     made = []
-    for number in (1, 2):
+    for number in (1, 2, 3):
         clone.commit({"small/numbers.py": f"x = {number}\n"})
         with snapshot(clone.root) as made_from:
             made.append(ensure_head(engine, cache, made_from, environment, SOURCE).id)
+    engine.tag(made[2], "somebody/small:kept")
     runs = tmp_path / "runs"
     (runs / "1").mkdir(parents=True)
     used = {"images": {"small": made[0], "other": image.id}}
@@ -221,9 +222,10 @@ def test_what_the_last_runs_used_stays_and_the_rest_goes(  # noqa: PLR0917
     swept = collect(engine, cache, runs, 0)
 
     assert made[1] in swept.images
-    assert not {made[0], image.id} & set(swept.images)
+    assert not {made[0], made[2], image.id} & set(swept.images)
     assert engine.image(made[1]) is None
     assert engine.image(made[0]) is not None
+    assert engine.image("somebody/small:kept") == engine.image(made[2]) is not None
     assert engine.image(image.id) is not None
     assert swept.layers == ("sha256:" + "a" * 64,)
     assert not loose.exists()
@@ -234,3 +236,4 @@ def test_what_the_last_runs_used_stays_and_the_rest_goes(  # noqa: PLR0917
     shutil.rmtree(going)
     young.unlink()
     forget(engine, made[0])
+    forget(engine, made[2])

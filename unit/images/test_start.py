@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
+import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from exacthead.images.environment import Environment
 
+ROOT = Path(__file__).parents[2]
 # Bytes: room for the engine itself, and not for a base.
 SMALL = 64 << 20
 
@@ -51,6 +55,9 @@ def test_a_full_disk_is_said_of_a_load_and_of_a_build_and_nothing_half_done_is_t
         assert engine.local
         assert engine.our_images() == []
 
+        foreign = replace(base, architecture="riscv64")
+        with pytest.raises(HarnessError, match=r"of riscv64[\s\S]*of amd64"):
+            load(engine, foreign)
         with pytest.raises(HarnessError, match=r"load image[\s\S]*no space left on device"):
             load(engine, base)
         assert engine.image(base.id) is None
@@ -67,6 +74,35 @@ def test_a_full_disk_is_said_of_a_load_and_of_a_build_and_nothing_half_done_is_t
     assert sorted(Path("/sys/class/net").iterdir()) == networks
     with pytest.raises(HarnessError, match="none answers"):
         Engine({"DOCKER_HOST": address})
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from exacthead.images.start import own_engine
+with own_engine(Path(sys.argv[1])) as address:
+    print(address, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_an_engine_ends_with_whoever_started_it_however_that_ends(engine: Engine) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can start an engine")
+    assert engine.host  # beside it another one starts in a network of its own
+    with tempfile.TemporaryDirectory(prefix="ehk-") as folder:
+        command = [sys.executable, "-c", HOLDER, folder]
+        variables = {**os.environ, "PYTHONPATH": str(ROOT / "ci")}
+        with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline().startswith("unix://")
+            pid = int((Path(folder) / "pid").read_text(encoding="ascii"))
+            holder.kill()
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+        assert not Path(f"/proc/{pid}").exists()
 
 
 def test_an_engine_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ import pytest
 from exacthead.config import load
 from exacthead.errors import HarnessError
 from exacthead.images import head_layer
+from exacthead.images.box import BoxSpec, Limits, run_plain
 from exacthead.images.cache import Cache
 from exacthead.images.head import ensure_head
 from exacthead.images.load import load as load_image
-from exacthead.images.oci import REVISION, ImageFile
+from exacthead.images.oci import PYTHONS, REVISION, ImageFile
+from exacthead.images.owner import this
 from exacthead.images.snapshot import Snapshot, snapshot
 from exacthead.images.verify import Verifier
 
@@ -78,6 +81,53 @@ def test_the_engine_names_it_by_the_id_that_was_computed(
     assert facts.id == image.id
     assert facts.layers[-1] == head_layer.diff_id(head)
     assert facts.labels[REVISION] == head.commit
+
+
+WALK = """
+import hashlib, json, os
+found = {}
+for folder, folders, files in os.walk(b"/workspace"):
+    for name in [*files, *(each for each in folders if os.path.islink(os.path.join(folder, each)))]:
+        path = os.path.join(folder, name)
+        linked = os.path.islink(path)
+        data = os.readlink(path) if linked else open(path, "rb").read()
+        mode = "120000" if linked else "100755" if os.stat(path).st_mode & 0o100 else "100644"
+        blob = hashlib.sha1(b"blob %d\\0" % len(data) + data).hexdigest()
+        found[path.removeprefix(b"/workspace/").hex()] = [mode, blob]
+print(json.dumps(found))
+"""
+
+
+def test_what_a_container_sees_is_the_commit_file_by_file(
+    clone: Repository, engine: Engine, cache: Cache, environment: Environment
+) -> None:
+    """Names of all kinds, told by git alone on one side and by the kernel on the other."""
+    long = "/".join(["n" * 120] * 3)
+    names = ["a\nb", "ü", "u\u0308", " ", "-rf", "x:y", "Readme", "README", "'\"\\", long, "\t\x1b"]
+    odd = os.fsencode(clone.root) + b"/\xff\xfe"
+    clone.write({f"odd/{name}": f"in {name!r}\n" for name in names} | {"odd/empty": ""})
+    with open(odd, "wb") as file:  # noqa: PTH123 - a name that is no text
+        file.write(bytes(range(256)))
+    clone.write({"odd/run": "#!/bin/sh\n"})
+    (clone.root / "odd" / "run").chmod(0o755)
+    (clone.root / "odd" / "link").symlink_to("../small")
+    clone.commit({".gitattributes": "odd/* export-ignore\n"})
+    listed = subprocess.run(
+        ["git", "ls-tree", "-r", "-z", "HEAD"], cwd=clone.root, capture_output=True, check=True
+    ).stdout
+    expected = {}
+    for line in listed.split(b"\0")[:-1]:
+        facts, _, path = line.partition(b"\t")
+        mode, _, blob = facts.decode().split()
+        expected[path.hex()] = [mode, blob]
+
+    with snapshot(clone.root) as made_from:
+        made = ensure_head(engine, cache, made_from, environment, "")
+    command = ("/usr/bin/python3.13", "-I", "-c", WALK)
+    output, _ = run_plain(engine, BoxSpec(made.id, command, this(), Limits(1, 0.2, 40)))
+
+    assert len(expected) > len(names)
+    assert json.loads(output) == expected
 
 
 def test_an_image_of_another_head_is_refused_with_both_digests(
@@ -214,6 +264,25 @@ def test_an_environment_with_the_key_of_another_is_refused(  # noqa: PLR0917
 
     with pytest.raises(HarnessError, match="with environment"):
         verifier.verify("forged:environment", head)
+
+
+@pytest.mark.parametrize("change", ["another path", "another version"])
+def test_a_label_cannot_choose_the_program_that_a_container_begins_with(  # noqa: PLR0917
+    engine: Engine, verifier: Verifier, head: Snapshot, image: ImageFile, project: Repository,
+    environment: Environment, change: str,
+) -> None:  # fmt: skip
+    pythons = json.loads(image.labels[PYTHONS])
+    ((minor, found),) = pythons.items()
+    if change == "another path":
+        pythons[minor] = {**found, "path": "/bin/true"}
+    else:
+        pythons["3.99"] = {**found, "path": "/bin/true"}
+    labels = {**image.labels, PYTHONS: json.dumps(pythons, sort_keys=True)}
+    forged = replace(with_files(image, project), labels=labels)
+    load_image(engine, forged, "forged:python", below=environment.file.id)
+
+    with pytest.raises(HarnessError, match=r"Pythons that were found in[\s\S]*/bin/true"):
+        verifier.verify("forged:python", head)
 
 
 def test_an_image_whose_worker_is_of_another_lock_is_refused(

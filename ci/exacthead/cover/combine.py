@@ -106,7 +106,7 @@ def combine_run(run: Path, items: Mapping[str, Path], root: Path, settings: Sett
     combined.close()
     notes += _write_xml(run, root, settings)
     return Coverage(
-        files=_read_xml(run / XML),
+        files=read_files(run / XML),
         reasons=tuple(reasons),
         how=tuple(_sentences(how)),
         notes=tuple(notes),
@@ -149,7 +149,14 @@ def _write_xml(run: Path, root: Path, settings: Settings) -> list[str]:
     return [line.partition("Warning: ")[2] for line in said]
 
 
-def _read_xml(path: Path) -> tuple[FileCoverage, ...]:
+def read_files(path: Path) -> tuple[FileCoverage, ...]:
+    """The files of a ``coverage.xml`` that :func:`combine_run` has made.
+
+    Raises:
+        OSError: it cannot be read.
+        expat.ExpatError: it is no XML.
+        KeyError: it is no such file; StopIteration too.
+    """
     counts: dict[str, list[int]] = {}
 
     def started(name: str, attributes: dict[str, str]) -> None:

@@ -20,6 +20,7 @@ from exacthead.images import head_layer
 from exacthead.images.layer import Layer
 from exacthead.images.load import load
 from exacthead.images.oci import ImageFile, write_archive
+from exacthead.images.snapshot import check
 
 if TYPE_CHECKING:
     from exacthead.images.cache import Cache
@@ -46,10 +47,12 @@ def export(
     """Write the image of a commit as an archive; equal images are equal bytes.
 
     Raises:
-        HarnessError: it cannot be written; nothing is left there then.
+        HarnessError: the commit cannot be in an image, or the archive cannot be written; nothing is
+            left there then.
     """
     from exacthead.images.head import head_image, tag_of
 
+    check(made_from)
     partial = target.with_name(f"{target.name}.partial")
     with tempfile.TemporaryDirectory(dir=work) as folder:
         head = head_layer.write(made_from, Path(folder) / "head.tar")

@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from exacthead.environ import clean_environment
 from exacthead.errors import HarnessError
@@ -28,17 +29,21 @@ if TYPE_CHECKING:
 
 _KIND = "base"
 # Raise it when the same declaration makes another base.
-_VERSION = 1
+_VERSION = 2
 # What nobody reads in a container.
 _UNREAD = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*")
+# mmdebstrap leaves this machine's name and name servers there, and where it was made from, which
+# may hold credentials. An engine lays its own files over the first two.
+_OF_THIS_MACHINE = ("etc/hostname", "etc/resolv.conf", "etc/apt/sources.list")
 _STATUS = "var/lib/dpkg/status"
 _DEADLINE_S = 1800
 
 
 @dataclass(frozen=True)
 class MadeBase:
-    """A base that is ready: its layers, and what its distribution says is in it."""
+    """A base that is ready: declaration, layers, and what its distribution says is in it."""
 
+    declared: Base
     key: str
     layers: tuple[Layer, ...]
     packages: tuple[str, ...]
@@ -75,7 +80,12 @@ def ensure_base(
                 packages = _packages(layers)
                 cache.write(_KIND, key, layers, {"packages": packages})
                 found = layers, {"packages": packages}
-    return MadeBase(key, tuple(found[0]), tuple(found[1]["packages"]))
+    return MadeBase(base, key, tuple(found[0]), tuple(found[1]["packages"]))
+
+
+def mirror_of(base: Base) -> str:
+    """Where a base that is made here, and whatever is added to it, comes from."""
+    return base.mirror or own_mirror()
 
 
 def _bootstrap(base: Base, cache: Cache) -> Layer:
@@ -84,17 +94,18 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
     asked = f"a base of Debian {base.suite}"
     if program is None:
         raise HarnessError(asked, "no mmdebstrap on PATH", "apt-get install mmdebstrap")
-    mirror = base.mirror or own_mirror()
+    mirror = mirror_of(base)
     with tempfile.TemporaryDirectory(dir=cache.work) as folder:
         target = Path(folder) / "rootfs.tar"
         command = [program, "--variant=minbase", "--format=tar", "--quiet"]
         # The archive's own date is long past where a mirror is a copy of another day.
         command += ['--aptopt=Acquire::Check-Valid-Until "false"']
         command += [f"--dpkgopt=path-exclude={path}" for path in _UNREAD]
+        command += [f'--customize-hook=rm -f "$1/{path}"' for path in _OF_THIS_MACHINE]
         command += [f"--include={','.join(base.packages)}"] if base.packages else []
         command += [str(base.suite), str(target), mirror]
         log = cache.log(_KIND, key_of(base))
-        environment = {**clean_environment(os.environ), "SOURCE_DATE_EPOCH": str(EPOCH)}
+        environment = {**_plain_environment(), "SOURCE_DATE_EPOCH": str(EPOCH)}
         with log.open("wb") as file:
             done = subprocess.run(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=file,
@@ -105,7 +116,7 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
             raise HarnessError(
                 asked,
                 f"mmdebstrap left with exit code {done.returncode}:\n    {said}",
-                f"read {log}; is the mirror {mirror} reachable?",
+                f"read {log}; is the mirror at {urlsplit(mirror).hostname} reachable?",
             )
         found = digest_of(target)
         if base.digest and found != base.digest:
@@ -115,7 +126,15 @@ def _bootstrap(base: Base, cache: Cache) -> Layer:
                 "review what changed, then write the new digest into harness.toml",
             )
         size = target.stat().st_size
-        return cache.keep(Layer(found, size, target, f"mmdebstrap {base.suite} {mirror}"))
+        return cache.keep(Layer(found, size, target, f"mmdebstrap {base.suite}"))
+
+
+def _plain_environment() -> dict[str, str]:
+    """This machine's ways out, and neither its language nor its time zone."""
+    kept = clean_environment(os.environ).items()
+    of_people = ("LANG", "LC_", "TZ")
+    plain = {name: value for name, value in kept if not name.startswith(of_people)}
+    return {**plain, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
 def _pull(base: Base, cache: Cache, engine: Engine | None) -> list[Layer]:

@@ -10,12 +10,13 @@ import os
 import socket
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from exacthead.errors import HarnessError
 from exacthead.images.engine import OURS, Ended
 from exacthead.images.streams import STDOUT, Frames
+from exacthead.images.witness import heard, watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +85,7 @@ class BoxSpec:
             for here, there in [mount]
         ]
         return {
-            "Cmd": list(self.command),
+            "Cmd": list(watched(self.command)),
             "Entrypoint": [],
             "User": f"{user}:{group}",
             "WorkingDir": self.cwd,
@@ -191,15 +192,15 @@ class Box:
     @property
     def said(self) -> str:
         """The end of what it wrote to its standard error."""
-        return bytes(self._errors).decode(errors="replace").strip()
+        return heard(bytes(self._errors))[0].decode(errors="replace").strip()
 
     def end(self) -> Ended:
         """How it ended; waits for that."""
         self._pump.join(self._deadline_s)
         ended = self._engine.wait(self.id, _END_S)
-        if self._broken:
-            return Ended(None, ended.out_of_memory, self._broken)
-        return ended
+        hungry = ended.code == _KILLED and heard(bytes(self._errors))[1] > 0
+        ended = replace(ended, out_of_memory=ended.out_of_memory or hungry)
+        return replace(ended, code=None, error=self._broken) if self._broken else ended
 
     def _follow(self) -> None:
         """Take what the container writes apart, until its end."""

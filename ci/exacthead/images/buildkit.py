@@ -6,6 +6,7 @@ its plugin ``buildx`` refuses BuildKit unless it is older than version 23, which
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shutil
@@ -30,7 +31,9 @@ _SYSTEM = ("/usr/bin/docker", "/usr/local/bin/docker")
 _DEADLINE_S = 3600
 _ANSWER_S = 30
 _SHOWN = 15
-_SYNTAX = re.compile(rb"^\s*#\s*syntax\s*=", re.IGNORECASE)
+# All forms that BuildKit knows, and at the file's beginning it skips a byte order mark:
+# https://github.com/moby/buildkit/blob/master/frontend/dockerfile/parser/directives.go
+_SYNTAX = re.compile(rb"\s*(#|//)\s*syntax\s*=", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -136,13 +139,15 @@ def check_dockerfile(path: Path) -> None:
         HarnessError: it is not there, or has a ``# syntax=`` line.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
     except OSError as error:
         raise HarnessError(
             f"the Dockerfile {path}", str(error.strerror), "mend `dockerfile` of the image"
         ) from error
+    first = next((line for line in lines if line.strip() and not line.startswith(b"#!")), b"")
     for number, line in enumerate(lines, 1):
-        if _SYNTAX.match(line):
+        # A file that begins as JSON is one whose reader has a name in it.
+        if _SYNTAX.match(line) or (line is first and line.lstrip().startswith(b"{")):
             raise HarnessError(
                 f"the Dockerfile {path}",
                 f"line {number} is {line.decode(errors='replace').strip()!r}, which every build"

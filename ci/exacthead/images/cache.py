@@ -82,7 +82,18 @@ class Cache:
         write_whole(self._record(kind, key), json.dumps(data, indent=1, sort_keys=True).encode())
 
     def read(self, kind: str, key: str) -> tuple[list[Layer], dict[str, Any]] | None:
-        """The layers and facts of what is ready; None when it is not, or a layer is gone."""
+        """The layers and facts of what is ready, which counts as a use of it from now on.
+
+        Returns:
+            None when it is not ready, or a layer is gone.
+        """
+        found = self.look(kind, key)
+        if found:
+            os.utime(self._record(kind, key))
+        return found
+
+    def look(self, kind: str, key: str) -> tuple[list[Layer], dict[str, Any]] | None:
+        """The same without its being a use: nothing is written."""
         try:
             data = json.loads(self._record(kind, key).read_bytes())
             layers = [
@@ -96,7 +107,6 @@ class Cache:
             return None
         if not whole or data["key"] != key:
             return None
-        os.utime(self._record(kind, key))
         return layers, facts
 
     def forget(self, kind: str, key: str) -> None:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from exacthead.images.cache import Cache
-    from exacthead.images.engine import Engine
+    from exacthead.images.engine import Engine, ImageFacts
 
+# Our names of images; one that somebody has given another name is theirs.
+_OURS = "exacthead/"
 # How many of the last runs keep their images.
 LAST_RUNS = 10
 # Seconds that a build may take.
@@ -49,7 +51,7 @@ def collect(engine: Engine, cache: Cache, runs: Path, keep_bytes: int) -> Swept:
     """Remove images of heads, then environments and layers, least recently made first.
 
     Args:
-        engine: the engine; an image that a container uses stays.
+        engine: the engine; an image that a container uses stays, and one with a name of others'.
         cache: the cache of layers.
         runs: the folder of all runs; what the last of them used stays, with its environment.
         keep_bytes: how much the layers in the cache may take beyond that.
@@ -63,7 +65,7 @@ def collect(engine: Engine, cache: Cache, runs: Path, keep_bytes: int) -> Swept:
     gone = []
     for image in sorted(images, key=lambda each: each.created):
         of_head = REVISION in image.labels or CONTENT in image.labels
-        if image.id in lately or not of_head:
+        if image.id in lately or not of_head or not _is_ours(image):
             continue
         names = [*image.tags] or [image.id]
         if all(engine.remove_image(name) for name in names):
@@ -72,9 +74,13 @@ def collect(engine: Engine, cache: Cache, runs: Path, keep_bytes: int) -> Swept:
     layers, freed = _sweep_layers(cache, needed, keep_bytes)
     for image in images:
         of_head = REVISION in image.labels or CONTENT in image.labels
-        if not of_head and set(image.layers) & set(layers):
+        if not of_head and set(image.layers) & set(layers) and _is_ours(image):
             gone += [image.id for name in image.tags if engine.remove_image(name)][:1]
     return Swept(tuple(gone), layers, freed)
+
+
+def _is_ours(image: ImageFacts) -> bool:
+    return all(name.startswith(_OURS) for name in image.tags)
 
 
 def _sweep_work(cache: Cache) -> None:

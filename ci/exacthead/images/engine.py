@@ -82,6 +82,11 @@ class Engine:
         return self.kind == "docker"
 
     @property
+    def architecture(self) -> str:
+        """Of the machine that it runs on, as Go names it."""
+        return str(self.version.get("Arch") or "")
+
+    @property
     def local(self) -> bool:
         """Whether it runs on this machine, so that its containers see this machine's files."""
         return self.host.startswith("unix://")

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,11 @@ from exacthead.errors import HarnessError
 from exacthead.images import buildkit, normal
 from exacthead.images.base import ensure_base
 from exacthead.images.context import ROOT, write_context
+from exacthead.images.interpreters import described, read_interpreters
 from exacthead.images.oci import ENVIRONMENT, PYTHONS, WORKERS, ImageFile
 from exacthead.images.stages import Stage, Stages
 from exacthead.workers.index import Indexes, read_indexes
 from exacthead.workers.resolve import resolve
-from exacthead.workers.spec import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from exacthead.images.cache import Cache
     from exacthead.images.engine import Engine
     from exacthead.images.layer import Layer
-    from exacthead.workers.spec import Spec
+    from exacthead.workers.spec import Interpreter, Spec
 
-_SYSTEM, _ENVIRONMENT = "system", "environment"
+SYSTEM, _ENVIRONMENT = "system", "environment"
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,7 @@ class Environment:
     @property
     def labels(self) -> dict[str, str]:
         """What an image says of the environment in it."""
-        pythons = {
-            minor: {**asdict(each), "path": str(each.path)}
-            for minor, each in sorted(self.interpreters.items())
-        }
+        pythons = described(self.interpreters)
         workers = {name: spec.key for name, spec in sorted(self.specs.items())}
         return {
             ENVIRONMENT: self.key,
@@ -171,22 +168,26 @@ class Making:
             "uv": uv.version,
         }
         key = hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()
-        found = None if self.fresh else self.cache.read(_SYSTEM, key)
+        found = None if self.fresh else self.cache.read(SYSTEM, key)
         if found is None:
-            with self.cache.building(_SYSTEM, key), tempfile.TemporaryDirectory() as folder:
-                shutil.copy(uv.path, Path(folder) / "uv")
-                stage = Stage("system", len(base.layers), "system packages", Path(folder))
-                built, own, count = stages.build(stage)
-                layers = [*base.layers, *own]
-                facts: dict[str, Any] = {
-                    "interpreters": stages.interpreters(built),
-                    "count": count,
-                }
-                stages.discard(built)
-                self.cache.write(_SYSTEM, key, layers, facts)
-                found = layers, facts
+            with self.cache.building(SYSTEM, key):
+                found = None if self.fresh else self.cache.read(SYSTEM, key)
+                found = found or self._build_system(stages, uv, key)
         interpreters = read_interpreters(found[1]["interpreters"])
         return System(key, tuple(found[0]), interpreters, found[1]["count"])
+
+    def _build_system(
+        self, stages: Stages, uv: PinnedUv, key: str
+    ) -> tuple[list[Layer], dict[str, Any]]:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(uv.path, Path(folder) / "uv")
+            stage = Stage("system", len(stages.base.layers), "system packages", Path(folder))
+            built, own, count = stages.build(stage)
+        layers = [*stages.base.layers, *own]
+        facts: dict[str, Any] = {"interpreters": stages.interpreters(built), "count": count}
+        stages.discard(built)
+        self.cache.write(SYSTEM, key, layers, facts)
+        return layers, facts
 
     def _workers(
         self, stages: Stages, system: System, specs: Mapping[str, Spec], uv: Path
@@ -212,20 +213,6 @@ class System:
     layers: tuple[Layer, ...]
     interpreters: Mapping[str, Interpreter]
     count: int
-
-
-def read_interpreters(said: Mapping[str, Mapping[str, Any]]) -> dict[str, Interpreter]:
-    """The interpreters by minor version, from what each said of itself."""
-    return {
-        minor: Interpreter(
-            path=Path(answer.get("base") or answer["path"]),
-            implementation=answer["implementation"],
-            version=answer["version"],
-            abi=answer["abi"],
-            platform=answer["platform"],
-        )
-        for minor, answer in said.items()
-    }
 
 
 def image_spec(

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from exacthead.errors import HarnessError
-from exacthead.git import git
 from exacthead.images.layer import Layer
 from exacthead.images.snapshot import alternates
 
@@ -111,12 +110,3 @@ def _bare(folder: Path, made_from: Snapshot) -> Path:
     settings += "1\n[extensions]\n\tobjectFormat = sha256\n" if long else "0\n"
     (folder / "config").write_text(settings, encoding="ascii")
     return folder
-
-
-def exists(root: Path, commit: str) -> bool:
-    """Whether the repository has the commit."""
-    try:
-        git(root, "cat-file", "-e", f"{commit}^{{commit}}")
-    except HarnessError:
-        return False
-    return True

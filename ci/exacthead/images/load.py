@@ -31,6 +31,12 @@ def load(engine: Engine, image: ImageFile, name: str = "", *, below: str = "") -
     Raises:
         HarnessError: it cannot be loaded, or the engine has made another image of it.
     """
+    if engine.architecture != image.architecture:
+        raise HarnessError(
+            f"image {image.id[:19]} of {image.architecture}",
+            f"the engine at {engine.host} is of {engine.architecture or 'no known architecture'}",
+            "use an engine on a machine of that architecture",
+        )
     if engine.image(image.id) is None:
         known = engine.image(below) if below and engine.takes_parts else None
         without = known.layers if known else ()

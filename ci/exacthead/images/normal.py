@@ -13,6 +13,7 @@ import struct
 import tarfile
 from dataclasses import dataclass, field
 from fnmatch import translate
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from exacthead.errors import HarnessError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Raise it when the same build turns into another layer; it is in the key of every environment.
-VERSION = 1
+VERSION = 2
 
 # Folders that stay, empty: what is in them is of one build, one boot or one machine.
 _EMPTIED = (
@@ -38,6 +39,12 @@ _DROPPED = (
     *(f"opt/exacthead/{kind}/*" for kind in ("stamps", "uses", "cache", "tools")),
 )
 _GONE = re.compile("|".join(map(translate, (*_DROPPED, *(f"{each}/*" for each in _EMPTIED)))))
+# Folders that a build touches for these alone.
+_AROUND = {
+    str(folder)
+    for name in (*_EMPTIED, *_DROPPED)
+    for folder in (PurePosixPath(name), *PurePosixPath(name).parents)
+}
 # Byte code: magic number, flags, then the source's time and size, all little-endian
 # (https://peps.python.org/pep-0552/). Without flags the time decides.
 _HEADER = struct.Struct("<4sIII")
@@ -65,9 +72,10 @@ def normalise(built: BinaryIO, target: Path, made_by: str) -> Layer | None:
         HarnessError: it is no whole tar, or the target cannot be written.
     """
     try:
-        with tarfile.open(fileobj=built, mode="r:") as archive:
+        # Names are bytes: a user's locale has no say in them.
+        with tarfile.open(fileobj=built, mode="r:", encoding="utf-8") as archive:
             entries = _entries(archive)
-            if not any(not each.member.isdir() for each in entries):
+            if not any(_counts(each.member) for each in entries):
                 return None
             with target.open("wb") as file:
                 hashing = Hashing(file)
@@ -107,6 +115,10 @@ def _entries(archive: tarfile.TarFile) -> list[_Entry]:
             link.type, link.linkname, link.size = tarfile.LNKTYPE, first, 0
             kept.append(_Entry(link, source))
     return sorted(kept, key=lambda entry: entry.member.name)
+
+
+def _counts(member: tarfile.TarInfo) -> bool:
+    return not member.isdir() or member.name not in _AROUND
 
 
 def _write(archive: tarfile.TarFile, entry: _Entry, out: tarfile.TarFile) -> None:

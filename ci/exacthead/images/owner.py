@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PIDS = Path("/proc/self/ns/pid")
+_MACHINE = Path("/etc/machine-id")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Owner:
         started: when that process began, in clock ticks since boot.
         boot: this boot of this machine.
         pids: the table that ``pid`` is a number of; another container has another one.
+        machine: this machine, also after its next boot; empty where it has no name.
     """
 
     run: str
@@ -36,6 +38,7 @@ class Owner:
     started: int
     boot: str
     pids: str
+    machine: str = ""
 
     def label(self) -> str:
         """The text of the label."""
@@ -44,7 +47,8 @@ class Owner:
     def gone(self) -> bool | None:
         """Whether that harness has ended; None where that cannot be told from here."""
         if self.boot != _boot():
-            return True
+            # An engine reached through a socket may be another machine's, whose harness lives.
+            return True if self.machine and self.machine == _machine() else None
         if self.pids != _pids():
             return None
         process = read_process(self.pid)
@@ -55,7 +59,7 @@ def this(run: str = "", item: str = "") -> Owner:
     """This process as the owner of what it starts."""
     process = read_process(os.getpid())
     started = process.started if process else 0
-    return Owner(run, item, os.getpid(), started, _boot(), _pids())
+    return Owner(run, item, os.getpid(), started, _boot(), _pids(), _machine())
 
 
 def read(labels: Mapping[str, str], label: str) -> Owner | None:
@@ -69,6 +73,10 @@ def read(labels: Mapping[str, str], label: str) -> Owner | None:
 
 def _boot() -> str:
     return _BOOT.read_text(encoding="ascii").strip()
+
+
+def _machine() -> str:
+    return _MACHINE.read_text(encoding="ascii").strip() if _MACHINE.is_file() else ""
 
 
 def _pids() -> str:

@@ -58,6 +58,7 @@ class InImage:
         run: the id of the run, for the containers' labels.
         network: whether the item reaches one.
         notes: what every report must say of the image.
+        seconds: how long it took to have the image, built or found.
     """
 
     engine: Engine
@@ -71,6 +72,7 @@ class InImage:
     run: str = ""
     network: bool = False
     notes: tuple[str, ...] = ()
+    seconds: float = 0.0
     private: Path = Path("/tmp/eh")  # noqa: S108 - of the container
     inherited: Mapping[str, str] = field(default_factory=lambda: {"PATH": _PATH})
 

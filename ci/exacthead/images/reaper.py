@@ -1,8 +1,8 @@
 """The reaper: removes containers whose harness has ended; normally they end with it by themselves.
 
 Only containers with our label, and of those only where it is certain: the harness was a process of
-this very machine, boot and process table. What an engine that serves several machines holds for
-another of them is left alone.
+this very boot and process table, or of an earlier boot of this machine. What an engine that serves
+several machines holds for another of them is left alone.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from exacthead.images.layer import digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from exacthead.images.layer import Layer
 
 
 def save(cache: Cache, folder: Path) -> list[str]:
@@ -30,7 +33,7 @@ def save(cache: Cache, folder: Path) -> list[str]:
     try:
         found: set[str] = set()
         for kind, key in cache.records():
-            ready = cache.read(kind, key)
+            ready = cache.look(kind, key)
             if ready is None:
                 continue
             for layer in ready[0]:
@@ -63,11 +66,11 @@ def load(cache: Cache, folder: Path) -> list[str]:
     taken = []
     try:
         for kind, key in source.records():
-            ready = source.read(kind, key)
+            ready = source.look(kind, key)
             if ready is None:
                 continue
             for layer in ready[0]:
-                _take(source, cache, layer.diff_id)
+                _take(source, cache, layer)
             cache.write(kind, key, *ready)
             taken.append(f"{kind} {key}")
     except (OSError, json.JSONDecodeError) as error:
@@ -76,16 +79,16 @@ def load(cache: Cache, folder: Path) -> list[str]:
     return taken
 
 
-def _take(source: Cache, cache: Cache, diff_id: str) -> None:
-    place = cache.layer_path(diff_id)
-    if place.is_file():
+def _take(source: Cache, cache: Cache, layer: Layer) -> None:
+    place = cache.layer_path(layer.diff_id)
+    if place.is_file() and place.stat().st_size == layer.size:
         return
-    partial = cache.work / f"{place.name}.partial"
-    shutil.copyfile(source.layer_path(diff_id), partial)
-    if (found := digest_of(partial)) != diff_id:
+    partial = cache.work / f"{place.name}.{os.getpid()}.partial"
+    shutil.copyfile(source.layer_path(layer.diff_id), partial)
+    if (found := digest_of(partial)) != layer.diff_id:
         partial.unlink()
         raise HarnessError(
-            f"layer {diff_id} of a saved cache",
+            f"layer {layer.diff_id} of a saved cache",
             f"its content has {found}",
             "save the cache again: that file was changed or broke off",
         )

@@ -7,7 +7,6 @@ an equal id on every machine.
 
 from __future__ import annotations
 
-import posixpath
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from exacthead.changes import stage, toplevel, update
 from exacthead.errors import HarnessError
 from exacthead.git import git, git_bytes, listing, names, scratch
+from exacthead.images.links import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,9 @@ _SUBMODULE, _LINK = "160000", "120000"
 _POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 # Bytes; the format's own limit: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 _LONGEST_POINTER = 1024
+# Such a name tells an engine to hide a file of the layers below; the file itself is in no image:
+# https://github.com/opencontainers/image-spec/blob/main/layer.md#whiteouts
+_WHITEOUT = ".wh."
 _SHOWN = 5
 
 
@@ -70,8 +73,7 @@ def snapshot(root: Path, *, dirty: bool = False, revision: str = "HEAD") -> Iter
     """
     top = toplevel(root)
     below = root.resolve().relative_to(top.resolve()).as_posix()
-    said = git(top, "show", "--no-patch", "--format=%H %T %ct", f"{revision}^{{commit}}").split()
-    commit, tree, created = said[0], said[1], int(said[2])
+    commit, tree, created = _commit_of(top, revision)
     with scratch(top) as place:
         store = str((top / git(top, "rev-parse", "--git-path", "objects")).resolve())
         clean = Snapshot(commit, tree, created, dirty=False, top=top, below=below, objects=(store,))
@@ -101,6 +103,17 @@ def snapshot(root: Path, *, dirty: bool = False, revision: str = "HEAD") -> Iter
         yield Snapshot(made, changes.content, created, True, top, below, stores)  # noqa: FBT003
 
 
+def _commit_of(top: Path, revision: str) -> tuple[str, str, int]:
+    """The commit of a revision, its tree, and its date."""
+    # A revision may come from an image's label: whatever it is, it is no option of git's.
+    given = ("--verify", "--end-of-options", f"{revision}^{{commit}}")
+    commit = git(top, "rev-parse", *given)
+    # Unlike `show`, this has no say in a user's settings.
+    head, _, _ = git(top, "cat-file", "commit", commit).partition("\n\n")
+    fields = {key: value for key, _, value in (line.partition(" ") for line in head.split("\n"))}
+    return commit, fields["tree"], int(fields["committer"].split()[-2])
+
+
 def _commit(place: Scratch, changed: list[str], created: int) -> str:
     """Write the checkout's content into the scratch's store, as a commit that names nobody."""
     # Staged by name and id so far; only a path that is new to the index has its content stored.
@@ -117,13 +130,16 @@ def check(made_from: Snapshot) -> None:
     """Refuse what an image would hold without its content, by name.
 
     Raises:
-        HarnessError: naming each submodule, pointer of Git LFS, and link that leads out.
+        HarnessError: naming each submodule, pointer of Git LFS, link that leads out, and file that
+            an engine would take for the mark of a deletion.
     """
     problems = []
     small: dict[str, list[str]] = {}
     links: dict[str, list[str]] = {}
     for mode, blob, size, path in _entries(made_from):
-        if mode == _SUBMODULE:
+        if any(part.startswith(_WHITEOUT) for part in path.split("/")):
+            problems.append(f"{path}: a name that means a deletion in a layer, and no file")
+        elif mode == _SUBMODULE:
             problems.append(f"{path}: a submodule, whose files git does not archive")
         elif mode == _LINK:
             links.setdefault(blob, []).append(path)
@@ -133,15 +149,18 @@ def check(made_from: Snapshot) -> None:
     for blob, paths in small.items():
         if contents[blob].startswith(_POINTER):
             problems += [f"{path}: a pointer of Git LFS, not the file itself" for path in paths]
-    for blob, paths in links.items():
-        target = contents[blob].decode(errors="surrogateescape")
-        problems += [
-            f"{path}: a link to {target}, out of the repository"
-            for path in paths
-            if _leaves(path, target)
-        ]
+    targets = {
+        path: contents[blob].decode(errors="surrogateescape")
+        for blob, paths in links.items()
+        for path in paths
+    }
+    problems += [
+        f"{path}: a link to {target}, out of the repository"
+        for path, target in targets.items()
+        if leaves(path, targets)
+    ]
     if problems:
-        shown = [each.encode(errors="backslashreplace").decode() for each in sorted(problems)]
+        shown = [_printable(each) for each in sorted(problems)]
         raise HarnessError(
             f"an image of {made_from}",
             "\n    " + "\n    ".join(shown),
@@ -155,7 +174,10 @@ def behind(root: Path, commit: str) -> str:
     ahead, missing = int(counted[0]), int(counted[1])
     commits = "commit" if missing == 1 else "commits"
     more = f", and {ahead} that the head has not" if ahead else ""
-    return f"{missing} {commits} behind{more}"
+    # A shallow clone ends before the two meet, or joins what a merge had brought in.
+    shallow = git(root, "rev-parse", "--is-shallow-repository") == "true"
+    counted_here = " as far as this shallow clone can tell" if shallow else ""
+    return f"{missing} {commits} behind{more}{counted_here}"
 
 
 def _entries(made_from: Snapshot) -> Iterator[tuple[str, str, int, str]]:
@@ -191,14 +213,13 @@ def alternates(stores: tuple[str, ...]) -> str:
     return ":".join(f'"{store}"' for store in escaped)
 
 
-def _leaves(path: str, target: str) -> bool:
-    """Whether a link at ``path`` leads out of the tree."""
-    if target.startswith("/"):
-        return True
-    reached = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return reached == ".." or reached.startswith("../")
+def _printable(text: str) -> str:
+    """Text on one line, whatever a name in it holds."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def _listed(paths: list[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(sorted(paths)[:_SHOWN]) + more
+    return ", ".join(map(_printable, sorted(paths)[:_SHOWN])) + more

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
 from exacthead.images import buildkit, normal, owner
+from exacthead.images.base import mirror_of
 from exacthead.images.box import BoxSpec, Limits, run_plain
 from exacthead.images.load import load
 from exacthead.images.oci import ENVIRONMENT, ImageFile
@@ -86,23 +87,35 @@ class Stages:
         load(self.engine, below, tag)
         log = self.cache.log(stage.target, f"{self.name}-{self.base.key}")
         log.unlink(missing_ok=True)
-        bundle = dict(read_indexes(os.environ).passed).get("SSL_CERT_FILE")
-        certificates = {"certificates": Path(bundle)} if bundle else {}
-        order = buildkit.BuildOrder(
-            dockerfile=self.dockerfile,
-            context=stage.context,
-            target=stage.target,
-            arguments={
-                "BASE": tag,
-                "PACKAGES": " ".join(self.image.packages),
-                "PYTHONS": " ".join(self.minors),
-            },
-            secrets={**certificates, **stage.secrets},
-            fresh=self.fresh,
-        )
-        built = buildkit.build(self.engine, order, log)
+        with tempfile.TemporaryDirectory() as folder:
+            order = buildkit.BuildOrder(
+                dockerfile=self.dockerfile,
+                context=stage.context,
+                target=stage.target,
+                arguments={
+                    "BASE": tag,
+                    "PACKAGES": " ".join(self.image.packages),
+                    "PYTHONS": " ".join(self.minors),
+                },
+                secrets={**self._secrets(Path(folder)), **stage.secrets},
+                fresh=self.fresh,
+            )
+            built = buildkit.build(self.engine, order, log)
         layers, count = self._own_layers(built, stage)
         return built, layers, count
+
+    def _secrets(self, folder: Path) -> dict[str, Path]:
+        """This machine's certificates, and where the packages on a base made here come from."""
+        bundle = dict(read_indexes(os.environ).passed).get("SSL_CERT_FILE")
+        secrets = {"certificates": Path(bundle)} if bundle else {}
+        declared = self.base.declared
+        if declared.suite and self.image.packages:
+            # Its address may hold credentials, so the base itself does not say it.
+            secrets["mirror"] = folder / "mirror"
+            secrets["mirror"].touch(mode=0o600)
+            line = f"deb {mirror_of(declared)} {declared.suite} main\n"
+            secrets["mirror"].write_text(line, encoding="utf-8")
+        return secrets
 
     def interpreters(self, image: str) -> dict[str, dict[str, str]]:
         """What the Python of each minor version in a built image says of itself.

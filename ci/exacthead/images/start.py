@@ -61,8 +61,10 @@ def own_engine(folder: Path) -> Iterator[str]:
         raise HarnessError("an engine of one's own", problem, "start one, or name one: DOCKER_HOST")
     folder.mkdir(parents=True, exist_ok=True)
     address = f"unix://{folder}/docker.sock"
+    # However this process ends, its engine does not outlive it.
+    tied = ["setpriv", "--pdeathsig", "TERM"]
     beside = ["unshare", "--net"] if _usual_engine() else []
-    command = [*beside, program, "--host", address, "--data-root", str(folder / "data")]
+    command = [*tied, *beside, program, "--host", address, "--data-root", str(folder / "data")]
     command += ["--exec-root", str(folder / "exec"), "--pidfile", str(folder / "pid")]
     command += ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
     log = folder / "log"

@@ -3,7 +3,8 @@
 What a tag or a label says decides nothing. The digest of the last layer is recomputed from git; the
 whole configuration is composed anew from the layers and must have the image's id, so that no
 variable, entry point or further layer can hide in it. An environment counts when it was built or
-imported here under its key, or when the image was named by its content.
+imported here under its key, with the Pythons that were found in it then, or when the image was
+named by its content.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from exacthead.errors import HarnessError
 from exacthead.images import head_layer
-from exacthead.images.environment import Claimed, Environment
+from exacthead.images.environment import SYSTEM, Claimed, Environment
 from exacthead.images.head import compose
+from exacthead.images.interpreters import described, read_interpreters
 from exacthead.images.layer import Layer
 from exacthead.images.oci import ENVIRONMENT, PYTHONS, REVISION, SOURCE, WORKERS
 
@@ -126,15 +128,36 @@ class Verifier:
                 f"{key[:12] or 'none'} was neither built nor imported here, and a tag can move",
                 f"name the image by its content: {facts.id}",
             )
+        pythons = _read(facts.labels, PYTHONS)
+        if known and not self._are_known(pythons, layers):
+            raise HarnessError(
+                f"image {reference!r} with the Pythons that were found in environment {key[:12]}",
+                f"its label says {json.dumps(pythons, sort_keys=True)}",
+                _BUILD,
+            )
         claimed = Claimed(
             key,
             tuple(Layer(diff_id, 0, None, "") for diff_id in layers),
-            _read(facts.labels, PYTHONS),
+            pythons,
             _read(facts.labels, WORKERS),
         )
         environment = claimed.checked(self.harness, flavour)
         notes = () if known else (f"environment {key[:12]} of the image was not built here",)
         return environment, notes
+
+    def _are_known(self, pythons: Mapping[str, Any], layers: tuple[str, ...]) -> bool:
+        """Whether these were found in the system packages that an environment lies on.
+
+        A label names the program that a container begins with, and is not told from git.
+        """
+        systems = (self.cache.look(*each) for each in self.cache.records() if each[0] == SYSTEM)
+        for system in systems:
+            below = tuple(layer.diff_id for layer in system[0]) if system else ()
+            if system and layers[: len(below)] == below:
+                found = read_interpreters(system[1]["interpreters"])
+                if described(found) == pythons:
+                    return True
+        return False
 
 
 def by_content(reference: str, facts: ImageFacts) -> bool:

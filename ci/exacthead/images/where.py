@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +59,12 @@ class Wanted:
         if self.reuse and not self.reference:
             raise HarnessError(
                 f"--reuse {self.reuse}", "no --image", "name the image of that commit"
+            )
+        if self.reference and self.base:
+            raise HarnessError(
+                f"--base-image {self.base} and --image {self.reference}",
+                "an image that exists has its base",
+                "give one of them",
             )
         if self.reuse and self.dirty:
             raise HarnessError("--reuse and --dirty", "both", "give one of them")
@@ -167,7 +174,11 @@ def placed(  # noqa: PLR0913 - what a place is made of
                 item.id: GIVEN if asked.reference else image_for(harness, item, flavour)
                 for item in items
             }
-            found = {name: finder.find(name) for name in dict.fromkeys(names.values())}
+            found, seconds = {}, {}
+            for name in dict.fromkeys(names.values()):
+                started = time.monotonic()
+                found[name] = finder.find(name)
+                seconds[name] = round(time.monotonic() - started, 3)
         copied = copy_harness(Path(folder))
         by_item = {}
         for item in items:
@@ -184,6 +195,7 @@ def placed(  # noqa: PLR0913 - what a place is made of
                 harness=copied,
                 network=item.network,
                 notes=image.notes,
+                seconds=seconds[names[item.id]],
             )
         specs = _specs(found)
         yield Placed(

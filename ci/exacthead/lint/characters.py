@@ -33,7 +33,8 @@ _JOINS = "\u200d\ufe0e\ufe0f"
 def check_characters(sources: Sources) -> list[Finding]:
     """Hidden and bidirectional characters in the names and the text of all files that are text.
 
-    Bytes that are no UTF-8 do not hide what follows them.
+    Bytes that are no UTF-8 do not hide what follows them. Of a file that git is told not to show as
+    text only the name is looked at.
     """
     findings = [
         Finding(ascii(path)[1:-1], 0, RULE, f"its name holds {_told(suspect)}", "rename the file")
@@ -41,6 +42,8 @@ def check_characters(sources: Sources) -> list[Finding]:
         for suspect in _suspects(path)
     ]
     for path in sources.texts:
+        if path in sources.undiffed:
+            continue  # nobody reads it line by line
         content = sources.content(path)
         if content.isascii() and not _SUSPECT.search(content.decode("ascii")):
             continue

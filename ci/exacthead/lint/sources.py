@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from exacthead.git import git_bytes, listing, names
 from exacthead.suites import repository_files
 
 if TYPE_CHECKING:
@@ -23,17 +24,25 @@ _LOOKED_AT = 8000
 
 @dataclass(frozen=True)
 class Sources:
-    """The regular files of a checkout by path, relative to its root."""
+    """The regular files of a checkout by path, relative to its root.
+
+    Attributes:
+        root: of the checkout.
+        paths: the files.
+        undiffed: those that ``.gitattributes`` says are not shown as text (``-diff``).
+    """
 
     root: Path
     paths: tuple[str, ...]
+    undiffed: frozenset[str] = frozenset()
     _read: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, harness: Harness) -> Sources:
         """Those of a checkout, links left out: what they lead to is checked where it is."""
         listed = sorted(set(repository_files(harness)))
-        return cls(harness.root, tuple(path for path in listed if _regular(harness.root / path)))
+        paths = tuple(path for path in listed if _regular(harness.root / path))
+        return cls(harness.root, paths, _undiffed(harness.root, paths))
 
     def content(self, path: str) -> bytes:
         """The bytes of a file."""
@@ -58,6 +67,15 @@ class Sources:
             for path in self.paths
             if path.endswith(".sh") or _SHEBANG.match(self.content(path)[:80])
         )
+
+
+def _undiffed(root: Path, paths: tuple[str, ...]) -> frozenset[str]:
+    asked = ("check-attr", "-z", "--stdin", "diff")
+    told = names(git_bytes(root, *asked, stdin=listing(list(paths))))
+    # Path, attribute and value, one after the other.
+    return frozenset(
+        path for path, value in zip(told[::3], told[2::3], strict=True) if value == "unset"
+    )
 
 
 def _regular(path: Path) -> bool:

@@ -15,12 +15,12 @@ from exacthead.merge.fold import fold, keep_changes_of, provenance_of
 from exacthead.merge.parts import find_parts, read_part
 from exacthead.opening import invocation
 from exacthead.plan import read_plan
+from exacthead.reporting import report_run
 from exacthead.reproduce.past import Past
 from exacthead.reproduce.repeat import again
 from exacthead.runs.execute import state_of
 from exacthead.runs.render import plain
 from exacthead.session import Session
-from exacthead.units.read import read_results
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from exacthead.config import Harness
-    from exacthead.judgement import Judgement
     from exacthead.merge.account import Account
     from exacthead.merge.parts import Part
     from exacthead.plan import Item, Plan
@@ -48,11 +47,18 @@ def merge(harness: Harness, arguments: Namespace, console: Console) -> int:
             plan, folders = earlier, [Path(arguments.onto), *folders]
         else:
             console.out(f"exacthead: {arguments.onto} is of head {earlier.head}: not merged onto")
-    return merge_runs(harness, plan, folders, harness.root / "runs", console)
+    runs = harness.root / "runs"
+    return merge_runs(harness, plan, folders, runs, console, notify=arguments.notify)
 
 
-def merge_runs(
-    harness: Harness, plan: Plan, folders: Iterable[Path], runs: Path, console: Console
+def merge_runs(  # noqa: PLR0913 - what a merged run is made of
+    harness: Harness,
+    plan: Plan,
+    folders: Iterable[Path],
+    runs: Path,
+    console: Console,
+    *,
+    notify: str = "",
 ) -> int:
     """Merge the runs at or below some folders into a new one, and report it as a run is reported.
 
@@ -62,6 +68,7 @@ def merge_runs(
         folders: run folders, or folders of these, in any order.
         runs: where the new one is made.
         console: where the summary goes.
+        notify: the address that the verdict is posted to; empty for none.
 
     Returns:
         The exit code: 0 when every required item of the plan is there and green.
@@ -80,19 +87,19 @@ def merge_runs(
     known = judgement(harness.root, runs, plan.runner, plan.head)
     accounts, left_out = account(plan, parts)
     told = replace(plan, items=tuple(_with_tests(each) for each in accounts))
-    session = Session(harness, told, {}, open_store(harness.root), console, runs, known)
+    store = open_store(harness.root)
+    session = Session(harness, told, {}, store, console, runs, known, notify=notify)
     folder = session.new_folder()
     session.say(f"run folder {folder.path}, of {len(parts)} merged")
     accounts = [_shown_again(session, folder, each) for each in accounts]
     fold(folder, accounts)
     keep_changes_of(parts, folder)
-    folder.write_provenance(provenance_of(plan, parts))
-    _judge(known, folder, accounts)
+    folder.write_provenance(session.clean(provenance_of(plan, parts)))
     results = [each.result for each in accounts]
     state = state_of(results)
     folder.write_state(state, {each.item_id: str(each.verdict.kind) for each in results})
     sections = [*_attempts(accounts), *_left_out([*problems, *left_out, *_keys(plan, parts)])]
-    return session.report(folder, state, results, sections)
+    return report_run(session, folder, state, results, sections)
 
 
 def _with_tests(each: Account) -> Item:
@@ -104,24 +111,10 @@ def _with_tests(each: Account) -> Item:
 
 
 def _shown_again(session: Session, folder: RunFolder, each: Account) -> Account:
-    """The account with the line that runs the item again from the merged run."""
+    """The account with the line that runs the item again from the merged run, without secrets."""
     line = session.reproduction(folder.item_path(each.item.id), each.item.id)
-    return replace(each, result=each.result.model_copy(update={"reproduction": line}))
-
-
-def _judge(known: Judgement, folder: RunFolder, accounts: Sequence[Account]) -> None:
-    """Let the report say of faults what the report of each part said; verdicts stay."""
-    for each in accounts:
-        last = each.last
-        if last is None:
-            continue
-        if each.item.kind == "leg":
-            known.leg(each.result)
-        elif last.item.shard is not None and last.item.settled is None:
-            place, whole = folder.item_path(each.item.id).path, last.item.shard.nodeids
-            ended = each.result.verdict.kind in {Kind.PASSED, Kind.FAILED, Kind.QUARANTINED}
-            unfinished = "" if ended else str(each.result.verdict)
-            known.tests(read_results(place, whole, unfinished).results)
+    result = each.result.model_copy(update={"reproduction": line})
+    return replace(each, result=session.clean(result))
 
 
 def _attempts(accounts: Iterable[Account]) -> list[str]:
@@ -169,7 +162,9 @@ def retry(harness: Harness, arguments: Namespace, console: Console) -> int:
     with again(harness, past, console, invocation()) as session:
         new = session.new_folder()
         session.run_in(new)
-        return merge_runs(session.harness, plan, [folder, new.path], harness.root / "runs", console)
+        runs, notify = harness.root / "runs", arguments.notify
+        both = [folder, new.path]
+        return merge_runs(session.harness, plan, both, runs, console, notify=notify)
 
 
 def _not_green(folder: Path, plan: Plan) -> set[str]:

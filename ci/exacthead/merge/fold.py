@@ -85,6 +85,7 @@ def provenance_of(plan: Plan, parts: Sequence[Part]) -> Provenance:
             "locks": _joined(each.locks for each in told),
             "fixtures": _joined(each.fixtures for each in told),
             "images": _joined(each.images for each in told),
+            "image_seconds": _longest(each.image_seconds for each in told),
             "parts": tuple(sorted({run for part in parts for run in _runs(part)})),
         }
     )
@@ -103,6 +104,14 @@ def _workers(told: Iterable[Provenance]) -> list[WorkerUse]:
         seconds = max(use.seconds, before.seconds)
         found[use.name, use.key] = before.model_copy(update={"how": how, "seconds": seconds})
     return [found[key] for key in sorted(found)]
+
+
+def _longest(tables: Iterable[dict[str, float]]) -> dict[str, float]:
+    """All entries, each with its highest value."""
+    highest: dict[str, float] = {}
+    for name, value in (entry for table in tables for entry in table.items()):
+        highest[name] = max(value, highest.get(name, value))
+    return {name: highest[name] for name in sorted(highest)}
 
 
 def _joined(tables: Iterable[dict[str, str]]) -> dict[str, str]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exacthead.config import load
+from exacthead.differences import between, keys, packages
 from exacthead.equip import check_machine, resolve_all
 from exacthead.evidence import evidence
 from exacthead.head import read_head
 from exacthead.images.where import used
 from exacthead.plan import worker_notes
-from exacthead.reproduce.differences import between, keys, packages
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -38,10 +38,15 @@ def plain_result(request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         returncode=outcome.returncode,
         signal=outcome.signal,
         seconds=outcome.seconds,
+        started=outcome.started,
         peak_pss_mb=outcome.peak_pss_mb,
         leftovers=outcome.leftovers,
         notes=outcome.notes,
     )
+
+
+def _as_it_is(result: ItemResult) -> ItemResult:
+    return result
 
 
 @dataclass
@@ -53,6 +58,7 @@ class Execution:
         interrupts: entered by the caller; once asked, what runs is ended and the rest is not run.
         conclude: turns an item's outcome into its result, where its contract is looked at; called
             for every item, those that were not run included, one after the other.
+        clean: takes out of a result what must not be kept or shown.
         capacity: what there is for items that run at once.
         watch: is told of items that begin, of what their logs grow by, and of their ends.
         gates: which items wait for which.
@@ -63,6 +69,7 @@ class Execution:
     folder: RunFolder
     interrupts: Interrupts
     conclude: Callable[[ItemRequest, ItemOutcome], ItemResult] = plain_result
+    clean: Callable[[ItemResult], ItemResult] = _as_it_is
     capacity: Capacity = field(default_factory=Capacity)
     watch: Watch = field(default_factory=Nobody)
     gates: Gates = field(default_factory=partial(Gates, {}))
@@ -164,6 +171,7 @@ class Execution:
             result = plain_result(
                 request, replace(outcome, verdict=Verdict(Kind.FAILED, str(error)))
             )
+        result = self.clean(result)
         request.folder.write_result(result)
         self.watch.end(result)
         return result

@@ -114,7 +114,7 @@ class ItemOutcome:
 
     ``returncode`` is None when the script never started or its end was not seen, negative for a
     signal, whose name is then in ``signal``. ``peak_pss_mb`` is sampled over the whole process
-    tree, in MiB. ``private`` is the folder that was kept, if it was.
+    tree, in MiB. ``private`` is the folder that was kept, if it was. ``started`` is Unix time.
     """
 
     verdict: Verdict
@@ -126,6 +126,7 @@ class ItemOutcome:
     notes: tuple[str, ...]
     log: Path
     private: Path | None = None
+    started: float | None = None
 
 
 def run_item(
@@ -147,6 +148,7 @@ def run_item(
             reserved variable) or its folder cannot be written to.
     """
     write_json(request.folder.request, request.describe())
+    started = time.time()
     token = uuid.uuid4().hex
     # The log stays open: an item that removes it, or its whole folder, takes no evidence away.
     with claim_ports() as ports, request.folder.log.open("w+b") as log:
@@ -168,6 +170,7 @@ def run_item(
         notes=facts.notes,
         log=request.folder.log,
         private=private if request.keep_private else None,
+        started=round(started, 3),
     )
 
 

@@ -79,6 +79,7 @@ class Provenance(Record):
         locks: sha256 of each lock by name.
         fixtures: digest of each fixture by name.
         images: what images ran, by name.
+        image_seconds: how long it took to have each, built or found.
         environment: inherited variables that reached the items; credentials in addresses are cut.
         machine: where it ran.
         parts: of a merged run, the ids of the runs in it; its machine, environment and packages
@@ -97,18 +98,20 @@ class Provenance(Record):
     locks: dict[str, str]
     fixtures: dict[str, str]
     images: dict[str, str] = {}
+    image_seconds: dict[str, float] = {}
     environment: dict[str, str]
     machine: Machine
     parts: tuple[str, ...] = ()
 
 
-def gather(
+def gather(  # noqa: PLR0913 - what a run was given
     head: Head,
     *,
     workers: Sequence[WorkerUse],
     locks: Mapping[str, Path],
     fixtures: Mapping[str, str],
     images: Mapping[str, str] | None = None,
+    image_seconds: Mapping[str, float] | None = None,
 ) -> Provenance:
     """Look at this machine and put it together with what the run was given.
 
@@ -129,6 +132,7 @@ def gather(
         locks={name: _sha256(path) for name, path in sorted(locks.items())},
         fixtures=dict(sorted(fixtures.items())),
         images=dict(sorted((images or {}).items())),
+        image_seconds=dict(sorted((image_seconds or {}).items())),
         environment={
             name: _CREDENTIALS.sub("***@", value)
             for name, value in sorted(clean_environment(os.environ).items())

@@ -17,6 +17,7 @@ class ItemResult(BaseModel):
         returncode: the script's, None when it never ran; negative for a signal.
         signal: the signal's name when one ended it.
         seconds: wall time.
+        started: Unix time; None when it was not started.
         peak_pss_mb: the highest sampled proportional set size of its whole process tree, in MiB.
         leftovers: what it left behind, a sentence each.
         notes: what is worth knowing and is not its fault.
@@ -34,6 +35,7 @@ class ItemResult(BaseModel):
     returncode: int | None = None
     signal: str | None = None
     seconds: float = 0.0
+    started: float | None = None
     peak_pss_mb: float = 0.0
     leftovers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -15,8 +15,8 @@ from exacthead.verdict import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from exacthead.history.folders import History, Outcome, Run
     from exacthead.runs.result import ItemResult
-    from exacthead.triage.history import History, Outcome, Run
     from exacthead.units.result import TestResult
 
 # How many runs of the base are read at most, the newest ones.

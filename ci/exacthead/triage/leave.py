@@ -10,7 +10,7 @@ from exacthead.units.result import FAULTS
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
-    from exacthead.triage.history import History, Outcome
+    from exacthead.history.folders import History, Outcome
     from exacthead.triage.known import Known, KnownFailure
 
 # So many passes in a row, of each test that an entry covers.

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from exacthead.errors import HarnessError
 from exacthead.runs.folder import folder_name
 from exacthead.runs.gates import needed
-from exacthead.suite_items import Wish, pytest_arguments
+from exacthead.suite_items import pytest_arguments
+from exacthead.wish import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from exacthead.errors import HarnessError
+from exacthead.images import share
 from exacthead.images.cache import Cache
 from exacthead.images.layer import write_files
 
@@ -60,3 +62,31 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(HarnessError, match="EXACTHEAD_CACHE"):
         Cache(tmp_path / "file").create()
+
+
+def test_a_look_is_no_use_and_needs_no_right_to_write(cache: Cache) -> None:
+    cache.write("base", KEY, [], {})
+    (record,) = (cache.root / "records").glob("*.json")
+    os.utime(record, (1, 1))
+
+    assert cache.look("base", KEY) == ([], {})
+    assert cache.age("base", KEY) == 1
+    assert cache.read("base", KEY) == ([], {})
+    assert cache.age("base", KEY) > 1
+
+
+def test_a_saved_layer_takes_the_place_of_one_that_is_broken_here(
+    cache: Cache, tmp_path: Path
+) -> None:
+    layer = cache.keep(write_files(cache.work / "x", {"a": b"1"}, "test"))
+    cache.write("base", KEY, [layer], {})
+    share.save(cache, tmp_path / "saved")
+    whole = cache.layer_path(layer.diff_id).read_bytes()
+    cache.layer_path(layer.diff_id).write_bytes(whole[:100])
+    assert cache.read("base", KEY) is None
+
+    assert share.load(cache, tmp_path / "saved") == [f"base {KEY}"]
+
+    assert cache.read("base", KEY) == ([layer], {})
+    assert cache.layer_path(layer.diff_id).read_bytes() == whole
+    assert list(cache.work.iterdir()) == []

@@ -152,3 +152,33 @@ def test_a_layer_that_broke_off_is_an_error_and_leaves_no_file(tmp_path: Path) -
     with pytest.raises(HarnessError, match="normal form"):
         normalise(io.BytesIO(built.data.getvalue()[:2000]), tmp_path / "1", "test")
     assert not (tmp_path / "1").exists()
+
+
+def test_a_layer_of_folders_is_kept_unless_they_are_those_around_what_went(tmp_path: Path) -> None:
+    made = Built(1).folder("opt").folder("opt/models").normal(tmp_path / "1")
+    assert made.keys() == {"opt", "opt/models"}
+
+    touched = Built(1).folder("etc").folder("var").folder("var/log").folder("tmp")
+    touched.add("etc/resolv.conf").add("tmp/x", b"1").tar.close()
+    touched.data.seek(0)
+    assert normalise(touched.data, tmp_path / "2", "test") is None
+
+
+@pytest.mark.parametrize("encoding", ["iso8859-1", "ascii", "utf-8"])
+def test_a_name_is_bytes_whatever_the_locale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    # As an old-style header has it, without a record that says the name in UTF-8.
+    name = "opt/ü\udcff"
+    built = Built(1)
+    built.tar = tarfile.open(  # noqa: SIM115
+        fileobj=built.data, mode="w", format=tarfile.GNU_FORMAT, encoding="utf-8"
+    )
+    built.add(name, b"1").tar.close()
+    built.data.seek(0)
+
+    monkeypatch.setattr(tarfile.TarFile, "encoding", encoding)
+    assert normalise(built.data, tmp_path / "1", "test") is not None
+
+    with tarfile.open(tmp_path / "1", encoding="utf-8") as tar:
+        assert tar.getnames() == [name]

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from exacthead.errors import HarnessError
-from exacthead.images.archive import read_archive
+from exacthead.images.archive import export, read_archive
+from exacthead.images.environment import Environment
 from exacthead.images.layer import Layer, write_files
 from exacthead.images.oci import ImageFile, timestamp, write_archive
+from exacthead.images.snapshot import snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from unit.exacthead.conftest import Repository
 
 
 @pytest.fixture
@@ -158,3 +162,17 @@ def test_a_layer_is_known_by_its_bytes(tmp_path: Path) -> None:
 
     assert one == Layer(two.diff_id, two.size, tmp_path / "1", "x")
     assert one.diff_id == f"sha256:{hashlib.sha256((tmp_path / '1').read_bytes()).hexdigest()}"
+
+
+def test_what_may_be_in_no_image_is_in_no_archive(repository: Repository, tmp_path: Path) -> None:
+    (repository.root / "out").symlink_to("/etc/passwd")
+    repository.commit({})
+    environment, target = Environment("k" * 64, (), {}, {}), tmp_path / "image.tar"
+
+    with (
+        snapshot(repository.root) as made_from,
+        pytest.raises(HarnessError, match="out: a link to /etc/passwd"),
+    ):
+        export(made_from, environment, "", target, tmp_path)
+
+    assert list(tmp_path.glob("image.tar*")) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -131,6 +132,79 @@ def test_submodules_pointers_and_links_that_lead_out_are_refused_by_name(
     ]
 
 
+def test_a_link_that_leads_out_by_way_of_another_is_refused(repository: Repository) -> None:
+    deep = repository.root / "a" / "b"
+    deep.mkdir(parents=True)
+    # Its text stays inside; behind the link `top`, `..` is the folder above the repository.
+    (deep / "top").symlink_to("../..")
+    (deep / "out").symlink_to("top/../etc/passwd")
+    (deep / "in").symlink_to("top/a.py")
+    (deep / "loop").symlink_to("loop/../..")
+    repository.commit({})
+
+    with snapshot(repository.root) as made_from, pytest.raises(HarnessError) as caught:
+        check(made_from)
+
+    assert caught.value.found.split("\n    ")[1:] == [
+        "a/b/out: a link to top/../etc/passwd, out of the repository"
+    ]
+
+
+def test_a_name_that_an_engine_takes_for_a_deletion_is_refused(repository: Repository) -> None:
+    repository.commit({"b/.wh.c.txt": "x", ".wh..wh..opq/y": "y", "b/.what": "z"})
+
+    with snapshot(repository.root) as made_from, pytest.raises(HarnessError) as caught:
+        check(made_from)
+
+    assert [line.partition(":")[0] for line in caught.value.found.split("\n    ")[1:]] == [
+        ".wh..wh..opq/y",
+        "b/.wh.c.txt",
+    ]
+
+
+def test_a_name_cannot_write_lines_of_its_own_into_an_error(repository: Repository) -> None:
+    (repository.root / "x\nall is well\x1b[2J").symlink_to("/etc")
+    odd = os.fsdecode(b"\xff")
+    (repository.root / odd).symlink_to("/etc")
+
+    with pytest.raises(HarnessError, match=r"not that commit: x\\nall is well\\x1b\[2J, "):  # noqa: SIM117
+        with snapshot(repository.root):
+            pass
+    repository.commit({})
+    with snapshot(repository.root) as made_from, pytest.raises(HarnessError) as caught:
+        check(made_from)
+    assert caught.value.found.split("\n    ")[1:] == [
+        "x\\nall is well\\x1b[2J: a link to /etc, out of the repository",
+        "\\udcff: a link to /etc, out of the repository",
+    ]
+
+
+def test_a_revision_is_never_an_option_of_git(repository: Repository, tmp_path: Path) -> None:
+    target = tmp_path / "written"
+
+    with pytest.raises(HarnessError, match="--output"):  # noqa: SIM117
+        with snapshot(repository.root, revision=f"--output={target}"):
+            pass
+
+    assert list(tmp_path.glob("written*")) == []
+
+
+def test_a_replacement_in_this_clone_changes_no_head(repository: Repository) -> None:
+    first = repository.git("rev-parse", "HEAD")
+    second = repository.commit({"a.py": "a = 2\n"})
+    with snapshot(repository.root) as made_from:
+        before = made_from, head_layer.diff_id(made_from)
+
+    repository.git("replace", second, first)
+
+    with snapshot(repository.root) as made_from:
+        assert (made_from, head_layer.diff_id(made_from)) == before
+    repository.git("checkout", "-q", second, "--", ".")
+    with pytest.raises(HarnessError, match=r"not that commit: a.py"):  # noqa: SIM117
+        with snapshot(repository.root):
+            pass
+
+
 def test_an_ordinary_head_may_be_in_an_image(repository: Repository) -> None:
     repository.commit({"notes.txt": "see version https://git-lfs.github.com/spec/v1\n" * 4})
 
@@ -148,3 +222,17 @@ def test_how_far_the_head_is_from_another_commit(repository: Repository) -> None
     side = repository.commit({"s.py": "s = 1\n"})
     repository.git("checkout", "-q", "main")
     assert behind(repository.root, side) == "2 commits behind, and 1 that the head has not"
+
+
+def test_a_shallow_clone_does_not_know_how_far_the_head_is(
+    repository: Repository, tmp_path: Path
+) -> None:
+    first = repository.git("rev-parse", "HEAD")
+    for number in (2, 3):
+        repository.commit({"a.py": f"a = {number}\n"})
+    clone = tmp_path / "shallow"
+    address = f"file://{repository.root}"
+    subprocess.run(["git", "clone", "-q", "--depth=1", address, clone], check=True)
+    subprocess.run(["git", "fetch", "-q", "--depth=1", "origin", first], cwd=clone, check=True)
+
+    assert behind(clone, first).endswith(" as far as this shallow clone can tell")

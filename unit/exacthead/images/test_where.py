@@ -60,6 +60,7 @@ def test_each_option_is_understood(given: dict[str, object], expected: Wanted) -
         {"base_image": "b"},
         {"where": "image", "reuse": "abc"},
         {"image": "x", "reuse": "abc", "dirty": True},
+        {"image": "x", "base_image": "b"},
     ],
 )
 def test_options_that_contradict_each_other_are_refused(given: dict[str, object]) -> None:
@@ -104,10 +105,9 @@ def test_the_first_image_with_all_workers_of_a_flavour_is_an_items_own(
 
 
 WHERE = st.builds(
-    lambda reference, dirty, base, images: (Wanted(reference, dirty=dirty, base=base), images),
-    st.sampled_from(["", "sha256:" + "0" * 64, "moved:latest"]),
+    lambda chosen, dirty, images: (Wanted(chosen[0], dirty=dirty, base=chosen[1]), images),
+    st.sampled_from([("", ""), ("", "debian"), ("sha256:" + "0" * 64, ""), ("moved:latest", "")]),
     st.booleans(),
-    st.sampled_from(["", "debian"]),
     st.dictionaries(st.sampled_from(["gym_training.flag_off", "unit.x"]), st.text(max_size=8)),
 )
 

@@ -45,6 +45,17 @@ def test_a_hidden_character_is_found_where_it_stands(
     assert ascii(letter)[1:-1] in finding.fix
 
 
+def test_a_file_that_git_does_not_show_as_text_is_passed_over(
+    small_repository: Repository, found: Callable[[str], list[Finding]]
+) -> None:
+    hidden = {"web/a.min.js": "\x01", "web/a.js": "\x01", "web/\u200b.min.js": ""}
+    small_repository.write({".gitattributes": "*.min.js -diff\n", **hidden})
+
+    findings = found("hidden characters")
+
+    assert sorted(finding.path for finding in findings) == ["web/\\u200b.min.js", "web/a.js"]
+
+
 def test_emoji_letters_with_accents_and_other_scripts_are_none(
     small_repository: Repository, found: Callable[[str], list[Finding]]
 ) -> None:

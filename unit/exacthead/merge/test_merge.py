@@ -13,10 +13,11 @@ import pytest
 from junitparser import JUnitXml
 
 from exacthead.cli import main
+from exacthead.history.folders import History
 from exacthead.plan import read_plan
+from exacthead.report.data import read_report
 from exacthead.runs.files import write_json
 from exacthead.runs.folder import RunFolder
-from exacthead.triage.history import History
 from unit.exacthead.conftest import CONTRACT, COUNT, HARNESS, Repository
 
 if TYPE_CHECKING:
@@ -50,14 +51,18 @@ def read(path: Path) -> Any:
 
 def new_run(repository: Repository, *arguments: str) -> tuple[int, str, Path]:
     """The exit code, all that was printed, and the new run folder of a command, run in here."""
-    runs = repository.root / "runs"
-    before = set(runs.iterdir()) if runs.is_dir() else set()
+    before = repository.run_folders()
     printed = io.StringIO()
     with chdir(repository.root), redirect_stdout(printed), redirect_stderr(printed):
         code = main(arguments)
-    new = set(runs.iterdir()) - before
+    new = repository.run_folders() - before
     assert new, printed.getvalue()
     return code, printed.getvalue(), max(new, key=lambda path: path.stat().st_mtime_ns)
+
+
+def verdicts(folder: Path) -> list[str]:
+    """Those of the items, as the report tells them."""
+    return [item.verdict for item in read_report(folder).items]
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def test_parts_of_one_plan_become_one_run(parts: Parts) -> None:
 
     assert code == 1, printed
     assert printed.splitlines()[-1] == "3 passed, 1 failed, 0 skipped"
-    assert "3 items: 2 passed, 1 failed" in printed
+    assert "Exacthead: 1 new failure, 3 passed\n" in printed
     assert read_plan(folder / "plan.json").digest == read_plan(parts.plan).digest
     ids = [item.id for item in read_plan(parts.plan).items]
     assert [each.item_id for each in RunFolder(folder).results()] == ids
@@ -143,6 +148,18 @@ def test_parts_of_one_plan_become_one_run(parts: Parts) -> None:
     ]
     result = RunFolder(folder).results()[parts.red]
     assert f"runs/{folder.name}/{result.item_id}" in result.reproduction
+    # It is reported as any other run is.
+    assert verdicts(folder) == [
+        "failed" if number == parts.red else "passed" for number in range(len(parts.shards))
+    ]
+    report = read_report(folder)
+    (failure,) = report.failures
+    assert failure.name.endswith("::test_mended")
+    assert failure.reproduction == result.reproduction
+    first = min(path.name for path in parts.shards)
+    assert report.notes[0].startswith(f"Merged of the runs {first}, ")
+    assert (folder / "index.html").is_file()
+    assert (folder / "metrics.om").is_file()
 
 
 def test_every_order_and_grouping_of_the_parts_is_the_same_run(parts: Parts) -> None:
@@ -255,7 +272,10 @@ def test_a_retry_runs_what_was_not_green_and_shows_both(parts: Parts) -> None:
     attempts = read(RunFolder(folder).item_path(item).path / "attempts.json")
     assert attempts[0]["run"] == red.name
     assert len(attempts) == 2
-    assert "3 items: 3 passed" in printed
+    assert read_report(folder).verdict == "4 passed"
+    assert "## Attempts" in (folder / "summary.md").read_text(encoding="utf-8")
+    assert "<h2>Attempts</h2>" in (folder / "index.html").read_text(encoding="utf-8")
+    assert "Exacthead: 4 passed\n" in printed
     assert len(read(folder / "provenance.json")["parts"]) == 4
     code, printed = repository.exacthead("retry", str(folder))
     assert code == 2
@@ -270,7 +290,7 @@ def test_a_merge_onto_an_earlier_run_expects_what_that_one_planned(parts: Parts)
     code, printed, folder = new_run(parts.repository, *arguments)
 
     assert code == 0, printed
-    assert "3 items: 3 passed" in printed
+    assert "Exacthead: 4 passed\n" in printed
     assert len(read(folder / "provenance.json")["parts"]) == 4
     # Of another head it says nothing: what is planned now stands alone.
     other = shutil.copytree(earlier, earlier.parent.parent / "kept" / "other")
@@ -278,9 +298,9 @@ def test_a_merge_onto_an_earlier_run_expects_what_that_one_planned(parts: Parts)
     head = replace(then.head, commit="0" * 40)
     write_json(other / "plan.json", replace(then, head=head).as_data())
     arguments = ("merge", "--plan", str(plan), "--onto", str(other), str(parts.again))
-    code, printed, _ = new_run(parts.repository, *arguments)
+    code, printed, folder = new_run(parts.repository, *arguments)
     assert code == 0, printed
-    assert "1 item: 1 passed" in printed
+    assert verdicts(folder) == ["passed"]
     assert "not merged onto" in printed
 
 

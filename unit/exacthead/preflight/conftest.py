@@ -13,7 +13,7 @@ from rich.console import Console
 from exacthead.config import load
 from exacthead.opening import Opening
 from exacthead.selection import Asked
-from exacthead.suite_items import Wish
+from exacthead.wish import Wish
 from exacthead.workers.lock import sealed, worker_inputs
 
 if TYPE_CHECKING:

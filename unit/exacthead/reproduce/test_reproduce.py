@@ -164,7 +164,7 @@ def test_a_repetition_stops_at_the_first_red_one(
         "repetition 3 of 9, 2 were green",
     ]
     assert re.fullmatch(r"\d passed, \d failed, 0 skipped", printed.splitlines()[-1])
-    assert len(list((small_repository.root / "runs").iterdir())) == 4
+    assert len(small_repository.run_folders()) == 4
     last = small_repository.run_folder().name
     assert reproduction(printed) == [f"runs/{last}/count.plain"]
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_asked_of_an_item_is_refused(
     with pytest.raises(HarnessError, match=words):
         reproduce_item(harness, path, Console(), invocation="", **asked)
 
-    assert [path.name for path in (small_repository.root / "runs").iterdir()] == [run.name]
+    assert small_repository.run_folders() == {run}
 
 
 def test_the_tests_that_poison_another_are_found_and_their_line_replays_just_these(
@@ -214,7 +214,7 @@ def test_the_tests_that_poison_another_are_found_and_their_line_replays_just_the
     code, printed = small_repository.exacthead("unit")
     assert code == 1
     line = reproduction(printed)
-    runs = set((small_repository.root / "runs").iterdir())
+    runs = small_repository.run_folders()
 
     code, printed = small_repository.exacthead("reproduce", *line, "--bisect-order", "test_last")
 
@@ -225,7 +225,7 @@ def test_the_tests_that_poison_another_are_found_and_their_line_replays_just_the
     assert said is not None, printed
     assert said[1] == f"{last} failed after {' and '.join(least)}, passed alone"
     assert int(said[2]) == len(re.findall("exacthead: probe ", printed)) <= 12
-    (run,) = set((small_repository.root / "runs").iterdir()) - runs
+    (run,) = small_repository.run_folders() - runs
     item = read(run / "plan.json")["items"][0]
     assert [nodeid for group in item["shard"]["groups"] for nodeid in group] == [*least, last]
 
@@ -261,7 +261,7 @@ def test_an_interrupted_search_leaves_nothing(small_repository: Repository, tmp_
         rest = process.stdout.read()
 
     assert process.returncode == 130, rest
-    assert list((small_repository.root / "runs").iterdir()) == [run]
+    assert small_repository.run_folders() == {run}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkout", "slow"]
 
 

@@ -128,10 +128,10 @@ def test_a_red_gate_shows_as_the_reason_and_stops_nobody_else(
 
     assert code == 1, printed
     assert "gate: unit.gate is failed" in printed
-    assert "4 items: 1 passed, 2 failed, 1 not_run" in printed
+    assert "Exacthead: 2 new failures, 1 not run, 1 passed\n" in printed
     # The gate is not planned, so nobody waits for it; and what is not required decides nothing.
     arguments = ("--suite", "behind", "--suite", "spare")
     code, printed = small_repository.exacthead("unit", *arguments)
     assert code == 0, printed
     assert "1 passed, 1 failed" in printed
-    assert "failed (not required)" in printed
+    assert "failed (assertion, not required)" in printed

@@ -40,11 +40,17 @@ def checkout(tmp_path: Path) -> Path:
 def test_what_was_used_reads_back_as_it_was_written(run_folder: RunFolder, tmp_path: Path) -> None:
     lock = tmp_path / "unit.lock"
     lock.write_bytes(b"pytest==9\n")
-    written = gathered(locks={"unit": lock}, fixtures={"tiny": "d"}, images={"cpu": "sha256:1"})
+    written = gathered(
+        locks={"unit": lock},
+        fixtures={"tiny": "d"},
+        images={"cpu": "sha256:1"},
+        image_seconds={"cpu": 1.5},
+    )
     run_folder.write_provenance(written)
     assert run_folder.read_provenance() == written
     assert written.locks == {"unit": hashlib.sha256(b"pytest==9\n").hexdigest()}
     assert (written.fixtures, written.images) == ({"tiny": "d"}, {"cpu": "sha256:1"})
+    assert written.image_seconds == {"cpu": 1.5}
 
 
 def test_the_machine_and_the_interpreter_are_told() -> None:

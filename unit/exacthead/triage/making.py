@@ -78,7 +78,13 @@ class Runs:
         used = {"commit": commit, "tree": head.tree, "dirty": dirty, "changed": changed}
         run.write_provenance(_provenance().model_copy(update=used))
         for item, results in tests.items():
-            write_results(run.item(item).junit, item, list(results), {})
+            every = list(results)
+            write_results(run.item(item).junit, item, every, {})
+            seconds = sum(each.seconds or 0.0 for each in every)
+            verdict = Verdict(Kind.PASSED)
+            if red := [each.nodeid for each in every if not each.verdict.green]:
+                verdict = Verdict(Kind.FAILED, f"{len(red)} of {len(every)} tests failed")
+            run.item(item).write_result(ItemResult(item_id=item, verdict=verdict, seconds=seconds))
         for item, verdict in legs.items():
             run.item(item).write_result(ItemResult(item_id=item, verdict=verdict, seconds=1.5))
         run.write_state(state, {})

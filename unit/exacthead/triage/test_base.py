@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from exacthead.history.folders import History
 from exacthead.runs.result import ItemResult
 from exacthead.triage.base import MOST_RUNS, compare_leg_with_base, compare_with_base
-from exacthead.triage.history import History
 from exacthead.units.result import FAULTS
 from exacthead.verdict import Kind, Verdict
 from unit.exacthead.triage.making import COMMIT, outcome

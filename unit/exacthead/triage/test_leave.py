@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from exacthead.triage.history import History
+from exacthead.history.folders import History
 from exacthead.triage.known import Known
 from exacthead.triage.leave import PASSES, ready_to_leave
 from exacthead.verdict import Kind, Verdict

@@ -1,0 +1,1 @@
+"""The report of a run: one model, and what is written from it."""

@@ -1,0 +1,1 @@
+"""The dashboard: the history of all runs as a folder of static pages."""
