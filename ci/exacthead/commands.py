@@ -37,6 +37,7 @@ def functional(harness: Harness, arguments: Namespace, console: Console) -> int:
         wanted=wanted(arguments),
         pace=read_pace(arguments),
         notify=arguments.notify,
+        required=arguments.required,
     )
     with opened(opening) as session:
         return session.run()

@@ -1,4 +1,4 @@
-"""Narrowing: the options that leave less of a selection, in words, and which of them leaves nothing."""
+"""Narrowing: options that leave less of a selection, in words, and which of them empties it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def nothing_selected(
     if len(options) > 1:
         for option in options:
             if rest := sorted(choose(option.without)):
-                lines.append(f"{option.words} empties it: without there is {', '.join(_some(rest))}")
+                lines.append(
+                    f"{option.words} empties it: without there is {', '.join(_some(rest))}"
+                )
     reasons = "".join(f"\n    {line}" for line in lines)
     words = " ".join(option.words for option in options)
     return HarnessError(

@@ -7,12 +7,13 @@ import json
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
 from exacthead.runs.files import read_json
-from exacthead.runs.gates import in_order
+from exacthead.runs.gates import Gates, in_order
 from exacthead.units.shard import Shard, read_shard
 from exacthead.verdict import Kind, Verdict
 
@@ -78,6 +79,12 @@ class Item:
     secrets: tuple[str, ...] = ()
 
     @property
+    def void(self) -> bool:
+        """Whether it is a shard that is empty by plan."""
+        settled = self.settled is not None and self.settled.kind is Kind.SKIPPED
+        return settled and self.shard is not None and not self.shard.groups
+
+    @property
     def measured(self) -> bool:
         """Whether its processes measure what they run."""
         return self.shard is not None and self.shard.coverage and self.settled is None
@@ -110,6 +117,11 @@ class Plan:
         data = asdict(self)
         del data["invocation"]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def gating(self) -> frozenset[str]:
+        """The ids of the items that others wait for."""
+        return frozenset(g for gates in Gates.of(self.items).before.values() for g in gates)
 
     def item(self, item_id: str) -> Item:
         """The item of that id; an unknown one is an error with the nearest."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from exacthead.errors import HarnessError
 from exacthead.runs.gates import Gates
-from exacthead.workflows.entries import called, entry
+from exacthead.workflows.entries import called, entry, startable
 from exacthead.workflows.text import as_yaml
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def child_pipeline(harness: Harness, plan: Plan) -> str:
         HarnessError: no runner can run an item, or an item has more gates than GitLab can tell.
     """
     gates = Gates.of(plan.items).before
-    running = {item.id: item for item in plan.items if item.settled is None}
+    running = {item.id: item for item in startable(plan)}
     names = {each: f"item {number}" for number, each in enumerate(running, 1)}
     jobs: dict[str, Any] = {
         "stages": ["plan", "items", "merge"],

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
 from exacthead.runs.folder import folder_name
-from exacthead.runs.gates import needed
+from exacthead.runs.gates import Gates, needed
 from exacthead.suite_items import pytest_arguments
+from exacthead.verdict import Kind, Verdict
 from exacthead.wish import Wish
 
 if TYPE_CHECKING:
@@ -109,6 +110,21 @@ def group_of(item: Item, known: Iterable[Group]) -> Group:
     return max(fitting, key=lambda group: len(group.name))
 
 
+def startable(plan: Plan) -> tuple[Item, ...]:
+    """The items that get a machine: not settled by the plan, and behind no gate that is so red."""
+    gates = Gates.of(plan.items)
+    verdicts: dict[str, Verdict] = {}
+    found = []
+    for item in plan.items:  # each behind its gates
+        if item.settled is not None:
+            verdicts[item.id] = item.settled
+        elif closed := gates.closed(item.id, verdicts):
+            verdicts[item.id] = Verdict(Kind.NOT_RUN, closed)
+        else:
+            found.append(item)
+    return tuple(found)
+
+
 def entry(harness: Harness, plan: Plan, item: Item) -> Entry:
     """How a CI service runs an item.
 
@@ -139,7 +155,9 @@ def command(harness: Harness, plan: Plan, item: Item) -> tuple[str, ...]:
         words: tuple[str, ...] = ("--leg", item.command[-1])
     else:
         session, words = called(harness, "unit", with_arguments=True), _shard(harness, item)
-    return (*session, *words, *where, *flavour)
+    # A service holds back what is behind a gate by the exit code of the gate's command.
+    held = ("--required",) if item.id in plan.gating and not item.required else ()
+    return (*session, *words, *held, *where, *flavour)
 
 
 def called(

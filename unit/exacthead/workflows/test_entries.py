@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from exacthead.config import Harness
 from exacthead.errors import HarnessError
 from exacthead.head import Head
+from exacthead.merge.account import account
 from exacthead.plan import Item, Plan
 from exacthead.runs.gates import needed
 from exacthead.units.shard import Shard
@@ -211,6 +213,42 @@ def test_what_the_plan_has_settled_gets_no_job(tmp_path: Path) -> None:
 
     assert list(matrices(harness, plan_of(skipped, leg_item("b", "plain")))) == ["job-b"]
     assert outputs(matrices(harness, plan_of(skipped))) == ""
+
+
+def test_what_is_behind_a_gate_that_the_plan_has_closed_gets_no_job(tmp_path: Path) -> None:
+    harness = harness_of(tmp_path, suites={"a": {}}, jobs={"b": {}, "c": {}, "d": {}})
+    skipped = Verdict(Kind.SKIPPED, "needs what is not here")
+    empty = Verdict(Kind.SKIPPED, "empty by plan")
+    closed = Item(**{**vars(suite_item("a")), "shard": None, "settled": skipped})
+    shard = replace(suite_item("a", 2, 2).shard, groups=())
+    void = Item(**{**vars(suite_item("a", 2, 2)), "shard": shard, "settled": empty})
+    behind = [leg_item("b", "plain", needs=("unit.a",)), leg_item("c", "plain", needs=("b",))]
+
+    # A chain behind it, as a run on one machine has it: not_run(gate).
+    plan = plan_of(closed, *behind, leg_item("d", "plain"))
+    assert list(matrices(harness, plan)) == ["job-d"]
+    accounts, _ = account(plan, [])
+    assert [str(each.result.verdict.reason) for each in accounts[1:3]] == [
+        "gate: unit.a is skipped",
+        "gate: b.plain is not_run",
+    ]
+    text = child_pipeline(harness, plan)
+    assert [name for name in yaml.safe_load(text) if name.startswith("item ")] == [
+        "item 1: d.plain"
+    ]
+    # A shard without tests is no red gate.
+    plan = plan_of(suite_item("a", 1, 2), void, *behind)
+    assert list(matrices(harness, plan)) == ["suite-a", "job-b", "job-c"]
+
+
+def test_a_gate_that_is_not_required_is_red_by_its_exit_code(tmp_path: Path) -> None:
+    harness = harness_of(tmp_path, jobs={"a": {}, "b": {}, "c": {}})
+    gate, alone = leg_item("a", "plain", required=False), leg_item("b", "plain", required=False)
+    plan = plan_of(gate, alone, leg_item("c", "plain", needs=("a",)))
+
+    held = {item.id: "--required" in command(harness, plan, item) for item in plan.items}
+
+    assert held == {"a.plain": True, "b.plain": False, "c.plain": False}
 
 
 GATED: dict[str, Any] = {
