@@ -25,11 +25,14 @@ class Narrowing:
 
 def narrowings(asked: Asked) -> tuple[Narrowing, ...]:
     """The narrowings of a call, in the order in which options are documented."""
-    named = {"levels": "--level", "jobs": "--job", "suites": "--suite", "legs": "--leg"}
+    named = (
+        ("--level", asked.levels, replace(asked, levels=())),
+        ("--job", asked.jobs, replace(asked, jobs=())),
+        ("--suite", asked.suites, replace(asked, suites=())),
+        ("--leg", asked.legs, replace(asked, legs=())),
+    )
     found = [
-        Narrowing(_repeated(option, getattr(asked, key)), replace(asked, **{key: ()}))
-        for key, option in named.items()
-        if getattr(asked, key)
+        Narrowing(_repeated(option, values), without) for option, values, without in named if values
     ]
     if asked.sharded:
         found.append(Narrowing("--shard", replace(asked, sharded=False)))

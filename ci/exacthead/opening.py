@@ -13,9 +13,10 @@ from exacthead.equip import open_store, resolve_all
 from exacthead.head import read_head
 from exacthead.images.where import in_images, placed, used
 from exacthead.judgement import judgement
+from exacthead.leg_items import leg_items
 from exacthead.machine import this_runner
 from exacthead.pace import Pace
-from exacthead.plan import leg_items, make_plan, worker_names
+from exacthead.plan import make_plan, worker_names
 from exacthead.preflight.case import Case
 from exacthead.preflight.checks import preflight
 from exacthead.preflight.problem import refuse

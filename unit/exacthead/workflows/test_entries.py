@@ -21,6 +21,7 @@ from exacthead.plan import Item, Plan
 from exacthead.runs.gates import needed
 from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
+from exacthead.workers.layout import Layout
 from exacthead.workflows.child import child_pipeline
 from exacthead.workflows.entries import Group, command, entry, group_of, groups
 from exacthead.workflows.matrix import matrices, outputs
@@ -135,8 +136,30 @@ def test_a_shard_is_asked_for_as_it_was_planned(
 
     assert made.command.startswith("python -m exacthead unit ")
     assert words in made.command
-    assert (made.step_minutes, made.minutes) == (47, 57)
+    assert (made.step_minutes, made.minutes) == (47, 67)
     assert (made.runner, made.labels) == ("small", ("ubuntu-24.04",))
+
+
+def test_a_service_keeps_each_built_worker_by_its_key(tmp_path: Path) -> None:
+    declared = harness_of(tmp_path, jobs={"j": {}})
+    given = declared.workers["w"].model_copy(update={"provided": "/usr/bin/python3"})
+    harness = declared.model_copy(
+        update={"workers": {**declared.workers, "same": declared.workers["w"], "given": given}}
+    )
+    roles = {"a": "w", "b": "same", "c": "given"}
+    item = replace(leg_item("j", "plain"), workers=roles)
+    # Two names of one spec are one worker; who provides one keeps it himself.
+    keys = {"w": "1" * 64, "same": "1" * 64, "given": "2" * 64}
+    plan = replace(plan_of(item), keys=keys)
+
+    assert entry(harness, plan, item).workers == ("1" * 32,)
+    ((made,),) = (json.loads(chunk) for chunk in matrices(harness, plan)["job-j"])
+    assert made["workers"] == ["1" * 32]
+    job = yaml.safe_load(child_pipeline(harness, plan))["item 1: j.plain"]
+    assert [each["key"] for each in job["cache"]] == [f"exacthead-worker-{'1' * 32}"]
+    layout = Layout(tmp_path / ".cache/workers")
+    places = (layout.worker(keys["w"]), layout.record(keys["w"]), layout.manifest(keys["w"]))
+    assert [tmp_path / path for path in job["cache"][0]["paths"]] == list(places)
 
 
 def test_a_suite_whose_tests_are_not_known_yet_is_asked_for_by_its_number(tmp_path: Path) -> None:
