@@ -124,7 +124,8 @@ def test_every_test_has_a_page_and_every_link_leads_somewhere(written: Path) -> 
 def test_the_page_of_a_test_says_since_when_and_what_is_known(written: Path) -> None:
     red = text(written / rows.page_path(nodeid(3))).text
     assert "Failed in the last 18 runs" in red
-    assert f"Since head {head(52)[:10]}" in red
+    assert f"Red since head {head(52)[:10]}" in red
+    assert f"18 runs; last green at {head(51)[:10]}" in red
     assert "assertion assert 1 == 2" in red
     known = text(written / rows.page_path(nodeid(4))).text
     assert "the cache is cold: https://tracker.example/issues/7 (policy team, until" in known
