@@ -31,6 +31,7 @@ from exacthead.history import rows, tests, trends
 from exacthead.history.database import NAME, open_history, sync
 from exacthead.history.folders import History
 from exacthead.junit import read_junit
+from exacthead.report.dashboard import data
 from exacthead.report.read import read_item
 from exacthead.units.result import Attempt, Cause, TestResult
 from exacthead.verdict import Kind, Verdict
@@ -113,22 +114,18 @@ def many_runs(folder: Path, count: int, each: int) -> float:
         say("taking in a run (mean)", whole / count, unit)
         say("finding that nothing is new", timed(lambda: sync(connection, History(folder))), unit)
         among = rows.runs(connection)
+        every = rows.runs(connection, most=count)
         nodeid = "unit/part_0/test_0.py::test_it[0]"
         questions: dict[str, Callable[[], object]] = {
-            f"all tests over the last {rows.WINDOW} runs": lambda: tests.read_tests(
-                connection, among
-            ),
-            "items of all runs": lambda: rows.items(connection, rows.runs(connection, most=count)),
-            "items over the last runs": lambda: tests.read_items(connection, among),
-            "metrics, times, coverage, builds": lambda: (
+            "all that a dashboard shows of all runs": lambda: data.read(connection, count),
+            f"items over the last {rows.WINDOW} runs": lambda: tests.read_items(connection, among),
+            "metrics, times, coverage, builds of these": lambda: (
                 trends.metrics(connection, among),
                 trends.seconds(connection, among),
                 trends.coverage(connection, among),
                 trends.builds(connection, among),
             ),
-            "one test over all runs": lambda: tests.read_tests(
-                connection, rows.runs(connection, most=count), [nodeid]
-            ),
+            "one test over all runs": lambda: tests.read_tests(connection, every, [nodeid]),
         }
         spent = {name: timed(question) for name, question in questions.items()}
     for name, seconds in spent.items():

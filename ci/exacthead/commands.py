@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead import machine
+from exacthead.earlier import find_run
 from exacthead.equip import check_machine, open_store, resolve_all
 from exacthead.errors import HarnessError
 from exacthead.images.where import wanted
@@ -37,6 +38,7 @@ def functional(harness: Harness, arguments: Namespace, console: Console) -> int:
         wanted=wanted(arguments),
         pace=read_pace(arguments),
         notify=arguments.notify,
+        required=arguments.required,
     )
     with opened(opening) as session:
         return session.run()
@@ -70,7 +72,7 @@ def _resume(harness: Harness, arguments: Namespace, console: Console) -> int:
     if arguments.until_fail != 1 or arguments.bisect_order:
         todo = "give --until-fail and --bisect-order with RUN/ITEM"
         raise HarnessError("reproduce --resume", "it runs the rest of a run, once", todo)
-    found = unfinished(harness.root, Path(arguments.resume))
+    found = unfinished(harness.root, find_run(harness.root, arguments.resume).path)
     plan, store = found.plan, open_store(harness.root)
     names = sorted(plan.keys)
     check_machine(harness, names, plan.flavour, store)

@@ -5,6 +5,7 @@ An unknown key is an error that names the nearest known one.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +33,8 @@ from exacthead.tables import (
 )
 
 T = TypeVar("T")
+# The end of a shard's id.
+_PART = re.compile(r"\.\d+of\d+$")
 
 
 class Harness(Table):
@@ -164,8 +167,30 @@ def _known(loc: tuple[str | int, ...]) -> set[str]:
     return set(models[kind].model_fields)
 
 
+def _ambiguous(harness: Harness) -> list[str]:
+    """Names by which one item could be taken for another: ids are names, joined by dots."""
+    problems = [
+        f"suites.{name}: it ends like a shard's number"
+        for name in harness.suites
+        if _PART.search(name)
+    ]
+    problems += [
+        f"jobs.{name}: items that begin with `unit` are those of suites"
+        for name in harness.jobs
+        if name.partition(".")[0] == "unit"
+    ]
+    for kind, names in (("suites", harness.suites), ("jobs", harness.jobs)):
+        problems += [
+            f"{kind}.{longer}: its items would be taken for those of {kind}.{name}"
+            for longer in names
+            for name in names
+            if longer.startswith(f"{name}.")
+        ]
+    return problems
+
+
 def _check_references(harness: Harness, path: Path) -> None:
-    problems = []
+    problems = _ambiguous(harness)
     for name, worker in harness.workers.items():
         problems += [
             f"workers.{name}.groups: no group {group!r}; {nearest(group, harness.groups)}"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError, nearest
 from exacthead.plan import read_plan
-from exacthead.runs.folder import RunFolder
+from exacthead.runs.folder import RunFolder, State
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from exacthead.plan import Item
+    from exacthead.plan import Plan
     from exacthead.units.shard import Shard
 
 _PART = re.compile(r"\.\d+of\d+$")
@@ -37,10 +37,37 @@ class Earlier:
     shards: Mapping[str, tuple[Shard, ...]]
 
 
-def failed_of(root: Path, run: str) -> Earlier:
-    """The items of a run that were not green: red ones, and those that have no result.
+def not_green(folder: RunFolder, plan: Plan) -> dict[str, str]:
+    """The items of a run that a further attempt is about, and what became of each.
 
-    What was skipped and need not have run is neither.
+    These are the red ones and those without a result. What was skipped and need not have run is
+    neither.
+
+    Args:
+        folder: the run's, of a single run or of a merged one.
+        plan: the run's.
+
+    Raises:
+        HarnessError: the run still goes on, or a result cannot be read.
+    """
+    if folder.state() is State.RUNNING:
+        todo = "wait for its end, or interrupt it"
+        raise HarnessError(f"what was red in run {folder.run_id}", "it still runs", todo)
+    found = {}
+    for item in plan.items:
+        place = folder.item_path(item.id)
+        if not place.result.exists():
+            found[item.id] = "without a result"
+            continue
+        result = place.read_result()
+        spared = result.verdict.kind is Kind.SKIPPED and not result.required
+        if not (result.verdict.green or spared):
+            found[item.id] = str(result.verdict.kind)
+    return found
+
+
+def failed_of(root: Path, run: str) -> Earlier:
+    """What was :func:`not_green` in a run, for a call that is about it alone.
 
     Args:
         root: the checkout, whose ``runs`` folder is looked in for an id.
@@ -49,12 +76,14 @@ def failed_of(root: Path, run: str) -> Earlier:
     Raises:
         HarnessError: no such run, a plan that cannot be read, or a result that cannot.
     """
-    folder = _folder(root, run)
+    folder = find_run(root, run)
+    plan = read_plan(folder.path / "plan.json")
+    red = not_green(folder, plan)
     items: dict[str, str] = {}
     shards: dict[str, tuple[Shard, ...]] = {}
     whole = set()
-    for item in read_plan(folder.path / "plan.json").items:
-        became = _not_green(folder, item)
+    for item in plan.items:
+        became = red.get(item.id, "")
         if not became:
             continue
         name = _PART.sub("", item.id) if item.kind == "suite" else item.id
@@ -74,20 +103,16 @@ def failed_of(root: Path, run: str) -> Earlier:
     return Earlier(folder.run_id, items, kept)
 
 
-def _folder(root: Path, run: str) -> RunFolder:
+def find_run(root: Path, run: str) -> RunFolder:
+    """The run that is meant by its folder, or by its id alone.
+
+    Raises:
+        HarnessError: there is none, with the nearest id.
+    """
     runs = root / "runs"
     for path in (Path(run), runs / run):
         if (path / "plan.json").is_file():
             return RunFolder(path.absolute())
     known = [path.parent.name for path in runs.glob("*/plan.json")]
-    raise HarnessError(f"run {run!r}", "no run folder there", nearest(Path(run).name, known))
-
-
-def _not_green(folder: RunFolder, item: Item) -> str:
-    place = folder.item_path(item.id)
-    if not place.result.exists():
-        return "without a result"
-    result = place.read_result()
-    verdict = result.verdict
-    spared = verdict.kind is Kind.SKIPPED and not result.required
-    return "" if verdict.green or spared else str(verdict.kind)
+    todo = nearest(Path(run).name, known) if known else f"there is no run in {runs} at all"
+    raise HarnessError(f"run {run!r}", "no run folder there", todo)

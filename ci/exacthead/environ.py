@@ -23,6 +23,8 @@ _KEPT = frozenset(
         *("CURL_CA_BUNDLE", "NETRC", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
         # where uv keeps what it has fetched; never what it fetches
         "UV_CACHE_DIR",
+        # where a Debian is fetched from, for images; never what is in it
+        "EXACTHEAD_DEBIAN_MIRROR",
         # accelerators and the libraries that their drivers need
         *("CUDA_HOME", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"),
         *("NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES"),

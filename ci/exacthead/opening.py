@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,10 @@ from exacthead.equip import open_store, resolve_all
 from exacthead.head import read_head
 from exacthead.images.where import in_images, placed, used
 from exacthead.judgement import judgement
+from exacthead.leg_items import leg_items
 from exacthead.machine import this_runner
 from exacthead.pace import Pace
-from exacthead.plan import leg_items, make_plan, worker_names
+from exacthead.plan import make_plan, worker_names
 from exacthead.preflight.case import Case
 from exacthead.preflight.checks import preflight
 from exacthead.preflight.problem import refuse
@@ -55,6 +56,8 @@ class Opening:
         base: the revision that faults are compared with; empty for none.
         pace: how many items run at once.
         notify: the address that the verdict is posted to; empty for none.
+        required: whether every item counts as required, whatever harness.toml says.
+        shown: whether the plan is only shown, and no item of it starts.
     """
 
     harness: Harness
@@ -67,6 +70,8 @@ class Opening:
     base: str = ""
     pace: Pace = field(default_factory=Pace)
     notify: str = ""
+    required: bool = False
+    shown: bool = False
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +82,11 @@ class Opening:
         """The runner that is asked for with its name, or the machine's own resources."""
         name = self.runner_name
         return (name, self.harness.runner(name)) if name else ("this machine", this_runner())
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the items are another machine's to run: what is here says nothing of them."""
+        return self.shown and bool(self.runner_name)
 
     @cached_property
     def selection(self) -> Selection:
@@ -101,6 +111,7 @@ class Opening:
             flavour=self.flavour,
             store=self.store,
             wanted=self.wanted,
+            elsewhere=self.elsewhere,
             say=self.say,
         )
 
@@ -141,6 +152,7 @@ class Opening:
             say=say or self.say,
             head=self.head,
             again=self.selection.again,
+            elsewhere=self.elsewhere,
         )
 
 
@@ -164,6 +176,8 @@ def opened(opening: Opening) -> Iterator[Session]:
             suites = held.enter_context(planned(opening.planning(specs), selection.suites))
         legs = opening.legs()
         items = (*(suites.items if suites else ()), *(suites.behind(legs) if suites else legs))
+        if opening.required:
+            items = tuple(replace(item, required=not item.void) for item in items)
         images = None
         if opening.wanted:
             running = [item for item in items if item.settled is None]

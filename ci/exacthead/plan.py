@@ -7,12 +7,13 @@ import json
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from exacthead.errors import HarnessError, nearest
 from exacthead.head import Head
 from exacthead.runs.files import read_json
-from exacthead.runs.gates import in_order
+from exacthead.runs.gates import Gates, in_order
 from exacthead.units.shard import Shard, read_shard
 from exacthead.verdict import Kind, Verdict
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from exacthead.config import Harness
-    from exacthead.tables import Job
     from exacthead.workers.spec import Spec
 
 # Order of iteration and hash seeds are part of a plan, so that a replay meets the same ones.
@@ -78,6 +77,12 @@ class Item:
     secrets: tuple[str, ...] = ()
 
     @property
+    def void(self) -> bool:
+        """Whether it is a shard that is empty by plan."""
+        settled = self.settled is not None and self.settled.kind is Kind.SKIPPED
+        return settled and self.shard is not None and not self.shard.groups
+
+    @property
     def measured(self) -> bool:
         """Whether its processes measure what they run."""
         return self.shard is not None and self.shard.coverage and self.settled is None
@@ -110,6 +115,11 @@ class Plan:
         data = asdict(self)
         del data["invocation"]
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def gating(self) -> frozenset[str]:
+        """The ids of the items that others wait for."""
+        return frozenset(g for gates in Gates.of(self.items).before.values() for g in gates)
 
     def item(self, item_id: str) -> Item:
         """The item of that id; an unknown one is an error with the nearest."""
@@ -176,50 +186,6 @@ def _read_item(data: dict[str, Any]) -> Item:
             "settled": Verdict(Kind(settled["kind"]), settled["reason"]) if settled else None,
         }
     )
-
-
-def leg_items(harness: Harness, job_name: str, legs: Iterable[str] = ()) -> tuple[Item, ...]:
-    """The legs of a job (all, or the named ones) in the order that harness.toml gives.
-
-    That its files are there is preflight's to say.
-
-    Raises:
-        HarnessError: an unknown job or leg.
-    """
-    job = harness.job(job_name)
-    named = tuple(dict.fromkeys(legs))
-    for leg in named:
-        if leg not in job.legs:
-            raise HarnessError(
-                f"leg {leg!r} of job {job_name!r}", "no such leg", nearest(leg, job.legs)
-            )
-    return tuple(
-        Item(
-            id=f"{job_name}.{leg}",
-            kind="leg",
-            command=("bash", job.script, leg),
-            workers=job.legs[leg].workers,
-            environment={**_recipe(job, leg), **job.legs[leg].environment},
-            timeout_s=job.timeout_s,
-            contract=job.contract_of(leg),
-            network=job.network,
-            cpus=job.cpus,
-            memory_gb=job.memory_gb,
-            accelerators=job.accelerators,
-            needs=job.needs,
-            secrets=job.secrets,
-            required=job.required,
-        )
-        for leg in named or job.legs
-    )
-
-
-def _recipe(job: Job, leg: str) -> dict[str, str]:
-    """What tells a leg's script its recipe; one override a line."""
-    if not job.recipe:
-        return {}
-    overrides = "\n".join(job.overrides_of(leg))
-    return {"EXACTHEAD_RECIPE": job.recipe, "EXACTHEAD_OVERRIDES": overrides}
 
 
 def worker_names(items: Iterable[Item]) -> list[str]:

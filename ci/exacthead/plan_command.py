@@ -41,7 +41,7 @@ def plan(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Show the plan of what is asked for, with every problem that preflight finds."""
     # Whoever reads JSON from standard output wants nothing else there.
     spoken = Console(stderr=True, markup=False) if arguments.json == "-" else console
-    opening = read_opening(harness, arguments, spoken)
+    opening = replace(read_opening(harness, arguments, spoken), shown=True)
     problems = opening.problems()
     made = None if problems else make(opening)
     entries = describe(opening, made)
@@ -62,7 +62,12 @@ def plan(harness: Harness, arguments: Namespace, console: Console) -> int:
 def run(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run what `plan` shows for the same options: suites and legs in one run."""
     opening = read_opening(harness, arguments, console)
-    opening = replace(opening, pace=read_pace(arguments), notify=arguments.notify)
+    opening = replace(
+        opening,
+        pace=read_pace(arguments),
+        notify=arguments.notify,
+        required=arguments.required,
+    )
     with opened(opening) as session:
         return session.run()
 

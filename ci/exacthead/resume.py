@@ -12,6 +12,7 @@ from exacthead.errors import HarnessError
 from exacthead.head import read_head
 from exacthead.plan import read_plan
 from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.gates import Gates
 from exacthead.runs.render import code
 from exacthead.verdict import Kind
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from exacthead.plan import Item, Plan
+    from exacthead.plan import Plan
     from exacthead.runs.result import ItemResult
+    from exacthead.verdict import Verdict
     from exacthead.workers.spec import Spec
 
 # Where what an interrupted item has left is kept, in the run folder.
@@ -29,11 +31,31 @@ _NONE = frozenset({Kind.INTERRUPTED, Kind.NOT_RUN})
 _DIGITS = 12
 
 
-def is_left(item: Item, result: ItemResult | None) -> bool:
-    """Whether an item has no verdict yet: it never ran, or was ended before its end."""
-    if result is None:
-        return True
-    return item.settled is None and result.verdict.kind in _NONE
+def left(plan: Plan, results: Mapping[str, ItemResult]) -> set[str]:
+    """The items that have no verdict yet: they never ran, or were ended before their end.
+
+    Behind a gate whose verdict stands and is not green, `not_run` is the verdict: going on would
+    come to the same.
+
+    Args:
+        plan: the run's.
+        results: what there is, by item.
+    """
+    gates = Gates.of(plan.items)
+    standing: dict[str, Verdict] = {}
+    found = set()
+    for item in plan.items:  # each behind its gates
+        result = results.get(item.id)
+        ended = result is not None and (
+            item.settled is not None
+            or result.verdict.kind not in _NONE
+            or bool(gates.closed(item.id, standing))
+        )
+        if result is not None and ended:
+            standing[item.id] = result.verdict
+        else:
+            found.add(item.id)
+    return found
 
 
 def reproduce_line(home: Path, run: Path, item: str = "") -> str:
@@ -63,11 +85,11 @@ def left_lines(
         folder: the run's.
         home: the checkout that holds the runs.
     """
-    left = [each for each in results if is_left(plan.item(each.item_id), each)]
-    if not left or plan.images:
+    rest = left(plan, {each.item_id: each for each in results})
+    if not rest or plan.images:
         return []
     line = code(reproduce_line(home, folder.path))
-    return ["## Left to run", "", f"{len(left)} without a verdict; go on with {line}", ""]
+    return ["## Left to run", "", f"{len(rest)} without a verdict; go on with {line}", ""]
 
 
 @dataclass(frozen=True)
@@ -149,9 +171,8 @@ def unfinished(root: Path, path: Path) -> Unfinished:
         found += ", with other content" if same else ""
         raise HarnessError(asked, found, "check out the same, or make a new run")
     results = {each.item_id: each for each in folder.results()}
-    kept = {
-        item.id: results[item.id] for item in plan.items if not is_left(item, results.get(item.id))
-    }
+    rest = left(plan, results)
+    kept = {item.id: results[item.id] for item in plan.items if item.id not in rest}
     if len(kept) == len(plan.items):
         todo = "reproduce RUN/ITEM runs one of them again"
         raise HarnessError(asked, "every item has its verdict", todo)

@@ -14,6 +14,7 @@ from exacthead.errors import HarnessError, nearest
 from exacthead.git import merge_base
 from exacthead.impact.changes import changes_since
 from exacthead.impact.other import is_prose
+from exacthead.narrowing import nothing_selected
 from exacthead.suites import in_suite
 from exacthead.tables import Level
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 LEVELS: tuple[str, ...] = get_args(Level)
 SUITES, LEGS = "suite", "leg"
 UNNAMED = "it is not named"
-_SHOWN = 8
 
 Kind = Literal["suite", "leg"]
 
@@ -131,6 +131,24 @@ def select(harness: Harness, asked: Asked) -> Selection:
     _check_names(harness, asked)
     earlier = failed_of(harness.root, asked.only_failed_of) if asked.only_failed_of else None
     spared = _spares_legs(harness, asked.changed_since) if asked.changed_since else ""
+
+    def choose(this: Asked) -> tuple[tuple[Chosen, ...], dict[str, str]]:
+        red = earlier if this.only_failed_of else None
+        return _choose(harness, this, red, spared if this.changed_since else "")
+
+    chosen, left_out = choose(asked)
+    if not chosen:
+        raise nothing_selected(
+            asked, left_out, UNNAMED, lambda this: [each.id for each in choose(this)[0]]
+        )
+    notes = _gone(earlier, left_out | {each.id: "" for each in chosen}) if earlier else ()
+    return Selection(chosen, left_out, notes)
+
+
+def _choose(
+    harness: Harness, asked: Asked, earlier: Earlier | None, spared: str
+) -> tuple[tuple[Chosen, ...], dict[str, str]]:
+    """What is chosen, and the id of what is not -> why; ``spared`` is why no leg need run."""
     chosen, left_out = [], {}
     for each in _declared(harness, asked):
         why, why_not = _judge(harness, asked, each, earlier)
@@ -141,10 +159,7 @@ def select(harness: Harness, asked: Asked) -> Selection:
         else:
             again = earlier.shards.get(each.name, ()) if earlier and each.kind == SUITES else ()
             chosen.append(Chosen(each.kind, each.name, each.leg, each.level, why, again))
-    if not chosen:
-        raise _nothing(asked, left_out)
-    notes = _gone(earlier, left_out | {each.id: "" for each in chosen}) if earlier else ()
-    return Selection(tuple(chosen), left_out, notes)
+    return tuple(chosen), left_out
 
 
 def _declared(harness: Harness, asked: Asked) -> list[Chosen]:
@@ -212,33 +227,6 @@ def _check_names(harness: Harness, asked: Asked) -> None:
             problems[0] if len(problems) == 1 else "".join(f"\n    {each}" for each in problems)
         )
         raise HarnessError("a selection of what harness.toml declares", listed, "mend these names")
-
-
-def _nothing(asked: Asked, left_out: Mapping[str, str]) -> HarnessError:
-    # What was named says most: it is what somebody expected to run.
-    telling = {name: why for name, why in left_out.items() if why != UNNAMED} or left_out
-    shown = [f"{name}: {why}" for name, why in list(telling.items())[:_SHOWN]]
-    if len(telling) > _SHOWN:
-        shown.append(f"and {len(telling) - _SHOWN} more")
-    reasons = "".join(f"\n    {line}" for line in shown)
-    return HarnessError(
-        _words(asked),
-        f"nothing is selected{reasons or ': harness.toml declares none'}",
-        "name at least one job or suite that all the options leave",
-    )
-
-
-def _words(asked: Asked) -> str:
-    options = [
-        *(f"--level {each}" for each in asked.levels),
-        *(f"--job {each}" for each in asked.jobs),
-        *(f"--suite {each}" for each in asked.suites),
-        *(f"--leg {each}" for each in asked.legs),
-        *(["--shard"] if asked.sharded else []),
-        *([f"--changed-since {asked.changed_since}"] if asked.changed_since else []),
-        *([f"--only-failed-of {asked.only_failed_of}"] if asked.only_failed_of else []),
-    ]
-    return f"a selection by {' '.join(options)}" if options else "a selection"
 
 
 def _gone(earlier: Earlier, declared: Iterable[str]) -> tuple[str, ...]:

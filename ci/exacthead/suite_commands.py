@@ -70,6 +70,7 @@ def _opening(
         base=base,
         pace=read_pace(arguments),
         notify=arguments.notify,
+        required=arguments.required,
     )
 
 

@@ -80,8 +80,8 @@ class Planned:
 class Planning:
     """What planning needs: declarations, specs by worker name, store, runner, wish, voice, head.
 
-    ``again`` are the shards of an earlier run that suites repeat. It keeps in ``logs`` what a
-    collection wrote that went wrong, by item id.
+    ``again`` are the shards of an earlier run that suites repeat; ``elsewhere`` is whether another
+    machine runs them. It keeps in ``logs`` what a collection wrote that went wrong, by item id.
     """
 
     harness: Harness
@@ -93,6 +93,7 @@ class Planning:
     head: Head
     again: Mapping[str, tuple[Shard, ...]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
+    elsewhere: bool = False
 
     @cached_property
     def belonging(self) -> Belonging:
@@ -170,7 +171,15 @@ class Planning:
     def unmet(
         self, suite: Suite, own: Built | None, workers: Mapping[str, Built]
     ) -> tuple[str, ...]:
-        """What a suite needs and is not here; modules are looked for only in a worker."""
+        """What a suite needs and is not here; modules are looked for only in a worker.
+
+        Of another machine only its runner's resources are known: what else there must be, the
+        session there looks for, and says so where it is not.
+        """
+        if self.elsewhere:
+            suite = suite.model_copy(
+                update={"requires": tuple(r for r in suite.requires if r == "accelerator")}
+            )
         if not suite.requires:
             return unmet(suite, None, self.runner, {})
         with self.environment(suite, workers) as environment:

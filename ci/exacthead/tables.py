@@ -16,6 +16,9 @@ LinkMode = Literal["hardlink", "copy", "clone", "symlink"]
 # The role of the worker that a suite's pytest runs in.
 OWN_ROLE = "suite"
 
+# Of an environment variable; it stands in scripts and workflows as it is.
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
 
 class Table(BaseModel):
     """A table of harness.toml; closed, so that a misspelt key never becomes a silent default.
@@ -105,7 +108,7 @@ class Runnable(Resources):
 
     level: Level = "L0"
     on_request: bool = False
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[VariableName, ...] = ()
 
 
 class Runner(Table):
@@ -154,7 +157,7 @@ class Suite(Runnable):
     requires: tuple[str, ...] = ()
     timeout_s: float = Field(default=600.0, gt=0)
     test_timeout_s: float = Field(default=120.0, gt=0)
-    shards: int = Field(default=1, ge=1)
+    shards: int = Field(default=1, ge=1, le=10_000)
     processes: int = Field(default=1, ge=1)
     may_skip: bool = False
     coverage: bool = True
@@ -245,7 +248,7 @@ class Secrets(Table):
     regular expressions, matched within a line, whose repetitions are possessive.
     """
 
-    names: tuple[str, ...] = ()
+    names: tuple[VariableName, ...] = ()
     patterns: tuple[str, ...] = ()
 
     @field_validator("patterns")

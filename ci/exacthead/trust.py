@@ -67,8 +67,11 @@ def read_vouch(text: str, by: str) -> Vouch:
     if command != COMMAND:
         raise HarnessError(asked, f"no `{COMMAND} SHA`", todo)
     if not _ID.fullmatch(commit):
-        short = _SHORT.fullmatch(commit)
-        words = "an abbreviated id: others can be made that begin so" if short else "no commit's id"
+        words = "no commit's id"
+        if _ID.fullmatch(commit.lower()):
+            words = "not as git writes ids: in small letters"
+        elif _SHORT.fullmatch(commit):
+            words = "an abbreviated id: others can be made that begin so"
         raise HarnessError(asked, f"{commit[:_SHOWN]!r} is {words}", todo)
     if not by:
         raise HarnessError(asked, "nobody's name with it", f"pass the author in {VOUCHED_BY}")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_RETRIES = 2
+# Beyond any suite's number of test files, and each is an item of the plan.
+MOST_PARTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,12 @@ class Wish:
         if self.shard and self.shards:
             raise HarnessError("--shard and --shards", "both", "give one of them")
         for option, number in (("--shards", self.shards), ("-j", self.processes)):
-            if number is not None and number < 1:
-                raise HarnessError(f"{option} {number}", "below 1", "give a number from 1")
+            if number is not None and not 1 <= number <= MOST_PARTS:
+                todo = f"give a number from 1 to {MOST_PARTS}"
+                raise HarnessError(f"{option} {number}", "not a number of parts", todo)
+        if self.shard and self.shard[1] > MOST_PARTS:
+            asked = f"--shard {self.shard[0]}/{self.shard[1]}"
+            raise HarnessError(asked, "too many parts", f"give at most {MOST_PARTS}")
 
 
 def read_shard_option(text: str) -> tuple[int, int]:

@@ -14,7 +14,6 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.engine.core import EngineCore
@@ -22,6 +21,7 @@ from vllm.v1.engine.core_client import AsyncMPClient
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from posttrain.generation.batch import Batch
+from posttrain.generation.call import Call, Liveness
 from posttrain.generation.queues import Queues
 from posttrain.generation.stamp import Stamps, wanted
 
@@ -36,32 +36,6 @@ if TYPE_CHECKING:
 
 # How long the thread rests when requests wait that the scheduler will not run yet (it is paused).
 REST_S = 0.001
-
-
-@dataclass
-class Liveness:
-    """What vLLM's front end asks of a client's resources: whether the engine is dead."""
-
-    engine_dead: bool = False
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the engine core that somebody waits for."""
-
-    function: Callable[[EngineCore], Any]
-    answer: Future[Any]
-
-    def run(self, core: EngineCore) -> None:
-        """Call it; an exception belongs to the caller and does not end the engine."""
-        if not self.answer.set_running_or_notify_cancel():
-            return
-        try:
-            result = self.function(core)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
-            self.answer.set_exception(error)
-        else:
-            self.answer.set_result(result)
 
 
 class InProcessCore(AsyncMPClient):

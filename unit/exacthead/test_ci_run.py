@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = "git libnuma1 docker.io tini mmdebstrap skopeo docker-registry"
+PACKAGES = "git libnuma1 docker.io tini mmdebstrap skopeo docker-registry chromium"
 
 
 @pytest.fixture

@@ -51,6 +51,31 @@ def test_this_repository_s_suites_can_import_what_they_test(package: str) -> Non
     assert [place for place in folders if (ROOT / place / package / "__init__.py").is_file()]
 
 
+SUITE = '[suites."{}"]\npaths = ["unit"]\nworker = "unit"\n'
+JOB = '[jobs."{}"]\nscript = "s"\ncontract = "c"\nlevel = "L3"\ntimeout_s = 1\nlegs = {{}}\n'
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "words"),
+    [
+        (SUITE, "other.1of2", "suites.other.1of2: it ends like a shard's number"),
+        (SUITE, "own.x", "suites.own.x: its items would be taken for those of suites.own"),
+        (JOB, "unit", "jobs.unit: items that begin with `unit` are those of suites"),
+        (JOB, "unit.own", "jobs.unit.own: items that begin with `unit`"),
+        (JOB, "train.plain", "jobs.train.plain: its items would be taken for those of jobs.train"),
+    ],
+)
+def test_a_name_by_which_an_item_could_be_taken_for_another_is_refused(
+    make_harness: Callable[[str], Harness], table: str, name: str, words: str
+) -> None:
+    make_harness(WHOLE + table.format(name.replace(".", "-") + "-2"))
+
+    with pytest.raises(HarnessError) as caught:
+        make_harness(WHOLE + table.format(name))
+
+    assert words in caught.value.found
+
+
 def test_a_worker_has_the_cpu_flavour_unless_it_says_otherwise(
     make_harness: Callable[[str], Harness],
 ) -> None:

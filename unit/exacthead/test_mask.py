@@ -98,7 +98,7 @@ def test_a_token_of_a_known_form_is_masked(token: str, around: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("https://user:pa55@host/x", "https://***@host/x"),
+        ("https://user:pa55@host/x", "https://***@host/x"),  # pragma: allowlist secret
         ("Authorization: Bearer abcdefghijklmnop.q", "Authorization: Bearer ***"),
         ("authorization: bearer abcdefghijklmnop", "authorization: bearer ***"),
         (f'"-----BEGIN PRIVATE KEY-----\\n{LONG}\\n"', '"-----BEGIN PRIVATE KEY-----***"'),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from exacthead.errors import HarnessError
 from exacthead.head import Head
-from exacthead.plan import Item, Plan, leg_items, make_plan, read_plan, worker_names
+from exacthead.leg_items import leg_items
+from exacthead.plan import Item, Plan, make_plan, read_plan, worker_names
 from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
 from exacthead.workers.spec import Interpreter, Spec

@@ -206,9 +206,9 @@ def test_a_run_that_still_runs_is_not_run_twice(three_legs: Repository) -> None:
     [
         (("reproduce",), "give one of them"),
         (("reproduce", "runs/x/i", "--resume", "runs/x"), "give one of them"),
-        (("reproduce", "runs/x/i", "--jobs", "2"), "give --jobs and --fail-fast with --resume"),
+        (("reproduce", "runs/x/i", "--jobs", "2"), "--fail-fast and --notify with --resume"),
         (("reproduce", "--resume", "runs/x", "--until-fail", "2"), "with RUN/ITEM"),
-        (("reproduce", "--resume", "runs/x"), "name a folder that a run"),
+        (("reproduce", "--resume", "runs/x"), "no run folder there"),
         (("unit", "--jobs", "0"), "'0' is neither a number from 1 on nor auto"),
         (("unit", "--jobs", "many"), "'many' is neither"),
     ],

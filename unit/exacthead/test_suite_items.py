@@ -132,8 +132,10 @@ def test_a_shard_is_a_number_and_a_count() -> None:
     [
         ({"retries": 3}, "needs more tries"),
         ({"retries": -1}, "needs more tries"),
-        ({"shards": 0}, "below 1"),
-        ({"processes": 0}, "below 1"),
+        ({"shards": 0}, "not a number of parts"),
+        ({"processes": 0}, "not a number of parts"),
+        ({"shards": 10_001}, "from 1 to 10000"),
+        ({"shard": (1, 10_001)}, "at most 10000"),
         ({"shards": 2, "shard": (1, 2)}, "both"),
     ],
 )

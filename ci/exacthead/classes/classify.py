@@ -77,13 +77,18 @@ def classify(evidence: Evidence, rules: tuple[Rule, ...]) -> Classified:
         if rule.contract and not evidence.contract:
             continue
         if not rule.has:
-            return Classified(rule.failure_class, rule.id, rule.id)
+            # By the verdict alone: what it says is all that tells two causes apart.
+            return Classified(rule.failure_class, rule.id, _group(rule, evidence.cause))
         for line, found in _finds(rule, evidence):
             captures = {name: text or "" for name, text in found.groupdict().items()}
-            words = normalised(rule.group.format(**captures))[:_GROUP_LENGTH]
-            group = f"{rule.id}: {words}" if words else rule.id
+            group = _group(rule, rule.group.format(**captures))
             return Classified(rule.failure_class, rule.id, group, line)
     return Classified(Class.UNKNOWN, "", f"unknown: {normalised(evidence.cause)[:_GROUP_LENGTH]}")
+
+
+def _group(rule: Rule, said: str) -> str:
+    words = normalised(said)[:_GROUP_LENGTH]
+    return f"{rule.id}: {words}" if words else rule.id
 
 
 def _finds(rule: Rule, evidence: Evidence) -> Iterator[tuple[str, re.Match[str]]]:

@@ -15,8 +15,7 @@ from exacthead.history.folders import UNREADABLE
 from exacthead.runs.folder import State
 from exacthead.shards.nodeid import file_of
 from exacthead.triage.signature import of_messages
-from exacthead.units.result import FAULTS
-from exacthead.verdict import Kind
+from exacthead.units.result import FAULTS, RED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from exacthead.verdict import Verdict
 
 _REASON_LENGTH = 2000
-# Faults that count for a class: known ones too.
-RED = FAULTS | {Kind.QUARANTINED}
 
 
 @dataclass

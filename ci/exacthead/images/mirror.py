@@ -13,16 +13,23 @@ from exacthead.errors import HarnessError
 _ANSWER_S = 60
 
 
-def own_mirror() -> str:
-    """The first of apt's sources on this machine that is a mirror of Debian's main archive.
+# Names a mirror on a machine that is no Debian, and has the last word on one that is.
+VARIABLE = "EXACTHEAD_DEBIAN_MIRROR"
 
-    All such mirrors have paths that end in ``/debian``; security and foreign archives do not.
+
+def own_mirror() -> str:
+    """The mirror that ``EXACTHEAD_DEBIAN_MIRROR`` names, else the first of apt's own sources.
+
+    Of these, it is one of Debian's main archive: all such mirrors have paths that end in
+    ``/debian``; security and foreign archives do not.
 
     Raises:
         HarnessError: there is no apt, or it has no such source.
     """
     asked = "a mirror of Debian from this machine's apt sources"
-    todo = "name it: `mirror` of the base in ci/harness.toml"
+    todo = f"name it: {VARIABLE}, or `mirror` of the base in ci/harness.toml"
+    if named := os.environ.get(VARIABLE):
+        return named.rstrip("/")
     program = shutil.which("apt-get")
     if program is None:
         raise HarnessError(asked, "no apt-get on PATH", todo)

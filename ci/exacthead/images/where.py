@@ -14,25 +14,22 @@ from exacthead.errors import HarnessError
 from exacthead.images.box import Limits
 from exacthead.images.cache import Cache
 from exacthead.images.engine import Engine
-from exacthead.images.environment import Making
-from exacthead.images.head import ensure_head
+from exacthead.images.find import Finder, built, check_workers, specs_of
 from exacthead.images.oci import REVISION
 from exacthead.images.place import InImage, copy_harness
 from exacthead.images.reaper import reap
-from exacthead.images.snapshot import behind, snapshot
-from exacthead.images.verify import Verified, Verifier
-from exacthead.workers.store import Built
+from exacthead.images.snapshot import snapshot
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from exacthead.config import Harness
-    from exacthead.images.snapshot import Snapshot
     from exacthead.plan import Item, Plan
     from exacthead.session import Session
     from exacthead.tables import Runner
     from exacthead.workers.spec import Spec
+    from exacthead.workers.store import Built
 
 IMAGE = "image"
 # The name of an image that was given and not declared.
@@ -169,7 +166,7 @@ def placed(  # noqa: PLR0913 - what a place is made of
             say(line)
         revision = asked.reuse or "HEAD"
         with snapshot(harness.root, dirty=asked.dirty, revision=revision) as made_from:
-            finder = _Finder(harness, engine, cache, made_from, asked, flavour, say, home)
+            finder = Finder(harness, engine, cache, made_from, asked, flavour, say, home)
             names = {
                 item.id: GIVEN if asked.reference else image_for(harness, item, flavour)
                 for item in items
@@ -183,7 +180,7 @@ def placed(  # noqa: PLR0913 - what a place is made of
         by_item = {}
         for item in items:
             image = found[names[item.id]]
-            _check_workers(item, image)
+            check_workers(item, image)
             by_item[item.id] = InImage(
                 engine=engine,
                 name=names[item.id],
@@ -197,11 +194,11 @@ def placed(  # noqa: PLR0913 - what a place is made of
                 notes=image.notes,
                 seconds=seconds[names[item.id]],
             )
-        specs = _specs(found)
+        specs = specs_of(found)
         yield Placed(
             by_item=by_item,
             specs=specs,
-            workers={name: _built(name, found, spec) for name, spec in specs.items()},
+            workers={name: built(name, found, spec) for name, spec in specs.items()},
             images={item_id: place.image for item_id, place in by_item.items()},
             remarks=tuple(dict.fromkeys(note for image in found.values() for note in image.notes)),
         )
@@ -219,82 +216,6 @@ def again(plan: Plan, engine: Engine) -> Wanted:
     commit = facts.labels.get(REVISION, "")
     other = commit and commit != plan.head.commit
     return Wanted(reference, reuse=commit if other else "", dirty=plan.head.dirty)
-
-
-@dataclass(frozen=True)
-class _Finder:
-    harness: Harness
-    engine: Engine
-    cache: Cache
-    made_from: Snapshot
-    asked: Wanted
-    flavour: str
-    say: Callable[[str], None]
-    home: Path
-
-    def find(self, name: str) -> Verified:
-        """A declared image, made if need be, or the given one; verified in both cases."""
-        reference = self.asked.reference
-        if not reference:
-            making = Making(
-                self.harness,
-                self.cache,
-                self.engine,
-                self.say,
-                base=self.asked.base,
-                home=self.home,
-            )
-            environment = making.ensure(name)
-            source = self.harness.project.source
-            image = ensure_head(self.engine, self.cache, self.made_from, environment, source)
-            reference = image.id
-        verifier = Verifier(self.harness, self.engine, self.cache)
-        found = verifier.verify(reference, self.made_from, flavour=self.flavour)
-        self.say(f"image {name}: {found.id[:19]} is that of {self.made_from}")
-        return Verified(found.id, found.environment, (*found.notes, *self._remarks(found.id)))
-
-    def _remarks(self, image: str) -> tuple[str, ...]:
-        if self.asked.reuse:
-            words = behind(self.harness.root, self.made_from.commit)
-            return (f"image {image[:19]} of {self.made_from.commit[:12]} reused, {words}",)
-        if self.made_from.dirty:
-            return (f"image {image[:19]} is of {self.made_from}, which is no head",)
-        return ()
-
-
-def _check_workers(item: Item, image: Verified) -> None:
-    missing = sorted(set(item.workers.values()) - set(image.environment.specs))
-    if missing:
-        raise HarnessError(
-            f"item {item.id} in image {image.id[:19]}",
-            f"it has no worker {', '.join(missing)}",
-            "name an image that has them; which items run does not depend on it",
-        )
-
-
-def _specs(found: Mapping[str, Verified]) -> dict[str, Spec]:
-    specs: dict[str, Spec] = {}
-    for image in found.values():
-        for name, spec in image.environment.specs.items():
-            if specs.setdefault(name, spec).key != spec.key:
-                raise HarnessError(
-                    f"one worker {name!r} in all images of a run",
-                    f"keys {specs[name].key[:12]} and {spec.key[:12]}",
-                    "give these images one base, or run their items in two calls",
-                )
-    return specs
-
-
-def _built(name: str, found: Mapping[str, Verified], spec: Spec) -> Built:
-    environment = next(
-        image.environment for image in found.values() if name in image.environment.specs
-    )
-    python = Path(environment.worker(name))
-    root = python.parent.parent
-    return Built(
-        name, spec.key, root, python, reused=True, timings={"total": 0.0}, notes=spec.notes,
-        inside=True,
-    )  # fmt: skip
 
 
 def used(images: Placed | None, names: Iterable[str]) -> dict[str, Spec]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exacthead.config import load
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _IGNORED = ("/.cache/", "/runs/", "__pycache__/")
 _SHORT = 80
+_ANSWER_S = 60
 NOXFILE = '''\
 """The sessions: `nox -l` lists them; `nox -s unit -- --shards 3` gives one its arguments."""
 
@@ -65,6 +68,8 @@ def init(root: Path, arguments: Namespace, console: Console) -> int:
     if declaration.exists():
         raise HarnessError("init", f"{declaration} is there", "edit it, or remove it first")
     project = read_project(root)
+    if arguments.provided:
+        project = replace(project, python=_minor_of(root, arguments.provided))
     declaration.parent.mkdir(exist_ok=True)
     write_text(declaration, harness_text(project, arguments.provided))
     harness = load(root)
@@ -82,6 +87,21 @@ def init(root: Path, arguments: Namespace, console: Console) -> int:
     for line in _next(provided=bool(arguments.provided)):
         console.out(line)
     return 0
+
+
+def _minor_of(root: Path, python: str) -> str:
+    """The minor version of an interpreter, given from the root or absolute: it is what it is."""
+    asked, todo = f"init --provided {python}", "name the interpreter of an environment that runs"
+    command = [str(root / python), "-I", "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_ANSWER_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HarnessError(asked, str(error), todo) from error
+    if done.returncode:
+        raise HarnessError(asked, done.stderr.strip()[-300:] or f"exit {done.returncode}", todo)
+    return done.stdout.strip()
 
 
 def harness_text(project: Project, provided: str | None = None) -> str:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exacthead.earlier import find_run, not_green
 from exacthead.equip import open_store
 from exacthead.errors import HarnessError
 from exacthead.head import read_head
 from exacthead.judgement import judgement
 from exacthead.merge.account import account
 from exacthead.merge.fold import fold, keep_changes_of, provenance_of
-from exacthead.merge.parts import find_parts, read_part
+from exacthead.merge.parts import find_parts
 from exacthead.opening import invocation
 from exacthead.plan import read_plan
 from exacthead.reporting import report_run
@@ -21,7 +22,6 @@ from exacthead.reproduce.repeat import again
 from exacthead.runs.execute import state_of
 from exacthead.runs.render import plain
 from exacthead.session import Session
-from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -150,14 +150,16 @@ def _keys(plan: Plan, parts: Iterable[Part]) -> list[str]:
 
 def retry(harness: Harness, arguments: Namespace, console: Console) -> int:
     """Run what was not green in an earlier run once more, and merge both runs."""
-    folder = Path(arguments.run_folder).absolute()
-    plan = read_plan(folder / "plan.json")
-    red = _not_green(folder, plan)
+    earlier = find_run(harness.root, arguments.run_folder)
+    folder, plan = earlier.path, read_plan(earlier.path / "plan.json")
+    asked, red = f"retry {arguments.run_folder}", not_green(earlier, plan)
     if not red:
-        raise HarnessError(
-            f"retry {arguments.run_folder}", "every item in it is green", "there is nothing to do"
-        )
-    items = tuple(item for item in plan.items if item.id in red)
+        raise HarnessError(asked, "every item in it is green", "there is nothing to do")
+    items = tuple(item for item in plan.items if item.id in red and item.settled is None)
+    if not items:
+        settled = ", ".join(f"{item.id}: {item.settled}" for item in plan.items if item.id in red)
+        todo = "mend what it says, and plan again: run -- --only-failed-of RUN"
+        raise HarnessError(asked, f"its plan has settled what is red: {settled}", todo)
     past = Past(folder, replace(plan, items=items))
     with again(harness, past, console, invocation()) as session:
         new = session.new_folder()
@@ -165,15 +167,3 @@ def retry(harness: Harness, arguments: Namespace, console: Console) -> int:
         runs, notify = harness.root / "runs", arguments.notify
         both = [folder, new.path]
         return merge_runs(session.harness, plan, both, runs, console, notify=notify)
-
-
-def _not_green(folder: Path, plan: Plan) -> set[str]:
-    """The items that are not green, or have no result; not what need not have run and did not."""
-    accounts, _ = account(plan, [read_part(folder)])
-    return {
-        each.item.id
-        for each in accounts
-        if each.item.settled is None
-        and not each.result.verdict.green
-        and (each.item.required or each.result.verdict.kind is not Kind.SKIPPED)
-    }

@@ -25,6 +25,7 @@ def add_runs(add: Add) -> None:
     impact = add("impact", _suites, "Run unit suites and map tests to what they run.")
     impact.add_argument("--suite", action="append", default=[], help="only this; may be repeated")
     impact.set_defaults(where="here", image="", reuse="", dirty=False, base_image="")
+    impact.set_defaults(required=False)
     add_machine(impact)
     _items(impact)
 
@@ -59,9 +60,16 @@ def _items(parser: ArgumentParser) -> None:
     add_notify(parser)
 
 
+def _required(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--required", action="store_true", help="whatever is not green is red, required or not"
+    )
+
+
 def _functional(job: ArgumentParser) -> None:
     job.add_argument("job")
     job.add_argument("--leg", action="append", default=[], help="only this leg; may be repeated")
+    _required(job)
     _items(job)
     add_place(job)
 
@@ -82,6 +90,7 @@ def _unit(unit: ArgumentParser) -> None:
     )
     unit.add_argument("--base", metavar="REV", default="", help="compare faults with its results")
     unit.add_argument("--gate", action="store_true", help="lines changed since --base must run")
+    _required(unit)
     _items(unit)
     add_place(unit)
 
@@ -103,6 +112,7 @@ def _plan(plan: ArgumentParser, run: ArgumentParser) -> None:
             "--only-failed-of", metavar="RUN", default="", help="only what was not green then"
         )
         add_place(added)
+    _required(run)
     _items(run)
 
 

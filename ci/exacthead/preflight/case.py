@@ -55,6 +55,7 @@ class Case:
         flavour: of the workers.
         store: where workers are.
         wanted: which images items run in; None outside of images.
+        elsewhere: whether another machine runs the items, and this one only plans.
         environ: the harness's own environment.
         say: is told what takes long.
     """
@@ -67,6 +68,7 @@ class Case:
     flavour: str
     store: Store
     wanted: Wanted | None = None
+    elsewhere: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     say: Callable[[str], None] = lambda _: None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
+from exacthead.machine import this_runner
 from exacthead.preflight.problem import Problem
 from exacthead.runs.ports import claim_ports
 from exacthead.workers.interpreter import find
@@ -36,16 +37,29 @@ _MORE_GB = 2.0
 
 @dataclass(frozen=True)
 class Need:
-    """One thing that must be there: its name, a test that says what is wrong, how to get it."""
+    """One thing that must be there: its name, a test that says what is wrong, how to get it.
+
+    ``planning`` is whether a machine that only plans for another must have it too.
+    """
 
     name: str
     problem: Callable[[], str | None]
     todo: str
+    planning: bool = False
 
 
 def check(case: Case) -> Iterator[Problem]:
-    """What the machine lacks for a session's workers and items."""
-    yield from lacking(worker_needs(case.harness, case.workers_here, case.flavour, case.store))
+    """What the machine lacks for a session's workers and items.
+
+    Of items that run elsewhere it asks only what their plan is made of: git, and the interpreters
+    that decide the workers' keys. The rest is asked again where they start.
+    """
+    wanted = worker_needs(case.harness, case.workers_here, case.flavour, case.store)
+    if case.elsewhere:
+        yield from lacking(need for need in wanted if need.planning)
+        return
+    yield from lacking(wanted)
+    yield from _check_devices(case)
     try:
         with claim_ports():
             pass
@@ -67,6 +81,26 @@ def worker_needs(harness: Harness, names: Iterable[str], flavour: str, store: St
     """The needs of workers, of which some may be ready in the store."""
     there = {name for each in store.list() if each.state == "ready" for name in each.names}
     return needs(harness, names, flavour, store.layout.root, there)
+
+
+def _check_devices(case: Case) -> Iterator[Problem]:
+    """Accelerators that the named runner has and this machine, which would start them, has not."""
+    asked = {
+        **{f"suite {name!r}": suite.accelerators for name, suite in case.suites.items()},
+        **{f"job {name!r}": job.accelerators for name, job in case.jobs.items()},
+    }
+    if not any(asked.values()):
+        return
+    there = this_runner().accelerators
+    for who, wanted in asked.items():
+        if there < wanted <= case.runner.accelerators:
+            yield Problem(
+                NAME,
+                f"{wanted} accelerators for {who}",
+                f"{case.runner_name} has {case.runner.accelerators}, and this machine, which would"
+                f" run it, has {there}",
+                f"start it on a machine that is {case.runner_name}; `plan` may be asked anywhere",
+            )
 
 
 def _check_shared(case: Case) -> Iterator[Problem]:
@@ -126,7 +160,7 @@ def needs(
     missing = [worker for name, worker in built.items() if name not in ready]
     disk_gb = _disk_gb(missing, flavour)
     found = [
-        Need("git", _absent("git"), "apt-get install git"),
+        Need("git", _absent("git"), "apt-get install git", planning=True),
         Need("bash", _absent("bash"), "apt-get install bash"),
         Need(f"{disk_gb:g} GB of disk", partial(_disk, cache, disk_gb), f"free space at {cache}"),
     ]
@@ -140,6 +174,7 @@ def needs(
             partial(no_interpreter, minor, floor, below=below),
             f"`uv python install {minor}`, pyenv, or apt-get install python{minor} where"
             " the Debian release has it",
+            planning=True,
         )
         for minor, floor, below in dict.fromkeys(
             (worker.python, worker.patch_floor, worker.below_patch_floor)

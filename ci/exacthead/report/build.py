@@ -21,7 +21,7 @@ from exacthead.report.model import (
 )
 from exacthead.report.read import Found, read_item, standing
 from exacthead.report.verdict import verdict_line
-from exacthead.units.result import FAULTS
+from exacthead.units.result import RED, UNRUN
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 _NAMES = 20
 _ORDER = (Standing.NEW, Standing.ALSO_RED, Standing.KNOWN)
-_UNRUN = frozenset({Kind.NOT_RUN, Kind.INTERRUPTED, Kind.SKIPPED})
-_RED = FAULTS | {Kind.QUARANTINED}
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def build(sources: Sources) -> Report:
         planned = plan.item(result.item_id)
         folder = sources.folder.item_path(result.item_id)
         found = _found(sources, planned, folder, result)
-        if found.problem and result.verdict.kind in _RED:
+        if found.problem and result.verdict.kind in RED:
             notes.append(f"{result.item_id}: its results could not be read: {found.problem}")
         kinds.update(found.kinds)
         failures += [replace(each, required=result.required) for each in found.failures]
@@ -138,7 +136,7 @@ def _found(sources: Sources, planned: Planned, folder: ItemFolder, result: ItemR
         found.kinds[verdict.kind] += planned.kind == "leg"
     else:
         found = read_item(folder.junit, planned.id, result.reproduction, sources.rules)
-    if verdict.kind in _RED and not found.failures:
+    if verdict.kind in RED and not found.failures:
         found.failures.append(_whole(sources, planned, folder, result))
     elif found.failures:
         found.failures = [_named(each, planned, folder, sources) for each in found.failures]
@@ -190,7 +188,7 @@ def _not_run(result: ItemResult, found: Found) -> list[NotRun]:
             for (kind, why), names in found.unrun.items()
         ]
     verdict = result.verdict
-    if verdict.kind not in _UNRUN:
+    if verdict.kind not in UNRUN:
         return []
     why = " ".join(verdict.reason.split())
     names = (result.item_id,)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from exacthead.report.faults import by_cause
 from exacthead.report.model import Standing
+from exacthead.report.words import plural, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from exacthead.report.model import Attempt, Failure, Mark, NotRun, Report
+    from exacthead.report.model import Failure, Mark, NotRun, Report
 
 # So many entries of a section are written out; of the others the number is given.
 _SHOWN = 50
 _KEY_DIGITS = 12
 _HEAD_DIGITS = 12
+# Of the faults that share a cause so many are named.
+_NAMED = 5
 _TITLES = {
     Standing.NEW: "New failures",
     Standing.ALSO_RED: "Also red on the base",
@@ -69,9 +73,9 @@ class Section:
 
 def heading(report: Report) -> str:
     """The second line: state, head, runner, time against expected."""
-    time = f"{report.seconds:.0f} s"
+    time = seconds(report.seconds)
     if report.expected:
-        time += f" (expected {report.expected:.0f} s)"
+        time += f" (expected {seconds(report.expected)})"
     return f"{report.state} at head {short(report)} on {report.runner} ({report.flavour}), {time}"
 
 
@@ -82,15 +86,11 @@ def short(report: Report) -> str:
 
 def sections(report: Report) -> tuple[Section, ...]:
     """What is said, in order; no empty section."""
-    by_standing = {
-        each: [_failure(f, report) for f in report.failures if f.standing is each]
-        for each in Standing
-    }
     written = [
-        _listed(_TITLES[Standing.NEW], by_standing[Standing.NEW], first=True),
-        _listed(_TITLES[Standing.ALSO_RED], by_standing[Standing.ALSO_RED], first=True),
+        _failures(report, Standing.NEW, first=True),
+        _failures(report, Standing.ALSO_RED, first=True),
         _listed("Not run", [_not_run(each) for each in report.not_run], first=True),
-        _listed(_TITLES[Standing.KNOWN], by_standing[Standing.KNOWN]),
+        _failures(report, Standing.KNOWN, first=False),
         _listed("Flaky: a fresh process disagreed", [_flaky(each) for each in report.flaky]),
         *(
             Section(item.id, markdown=text.strip())
@@ -114,9 +114,17 @@ def _listed(title: str, entries: Iterable[Entry], *, first: bool = False) -> Sec
     return Section(count, every[:_SHOWN], max(0, len(every) - _SHOWN), first=first)
 
 
-def _failure(failure: Failure, report: Report) -> Entry:
+def _failures(report: Report, standing: Standing, *, first: bool) -> Section:
+    """Faults of one standing by their cause, as the pages have them."""
+    failures = [each for each in report.failures if each.standing is standing]
+    entries = [_failure(each, others, report) for each, others in by_cause(failures)]
+    section = _listed(_TITLES[standing], entries, first=first)
+    return replace(section, title=f"{_TITLES[standing]} ({len(failures)})")
+
+
+def _failure(failure: Failure, others: Sequence[Failure], report: Report) -> Entry:
     optional = "" if failure.required else ", not required"
-    lines = [*_since(failure, report), *_attempts(failure.attempts), *failure.notes]
+    lines = [*_since(failure, report), *_attempts(failure), *failure.notes, *_others(others)]
     leftovers = next((i.leftovers for i in report.items if i.id == failure.name), ())
     lines += [f"left behind: {sentence}" for sentence in leftovers]
     known = failure.standing is Standing.KNOWN
@@ -140,15 +148,27 @@ def _since(failure: Failure, report: Report) -> list[str]:
     return [f"since head {head} ({since.when[:10]}), {since.runs} runs{before}"]
 
 
-def _attempts(attempts: tuple[Attempt, ...]) -> list[str]:
+def _attempts(failure: Failure) -> list[str]:
+    """A line for each, or one for all of them when all showed the same."""
+    attempts = failure.attempts
     if len(attempts) < 2:  # noqa: PLR2004 - one attempt has nothing beside it
         return []
+    if all(each.message == failure.cause and each.verdict == failure.kind for each in attempts):
+        return [f"all {len(attempts)} attempts showed the same"]
     lines = []
     for each in attempts:
-        seconds = "" if each.seconds is None else f" after {each.seconds:.2f} s"
+        time = "" if each.seconds is None else f" after {each.seconds:.2f} s"
         said = f": {each.message}" if each.message else ""
-        lines.append(f"attempt {each.number} {each.verdict}{seconds}{said}")
+        lines.append(f"attempt {each.number} {each.verdict}{time}{said}")
     return lines
+
+
+def _others(others: Sequence[Failure]) -> list[str]:
+    if not others:
+        return []
+    more = f", and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+    names = ", ".join(each.name for each in others[:_NAMED])
+    return [f"the same cause in {plural(len(others), 'other')}: {names}{more}"]
 
 
 def _flaky(failure: Failure) -> Entry:
@@ -156,7 +176,7 @@ def _flaky(failure: Failure) -> Entry:
     said = f"{passed} of {len(failure.attempts)} attempts passed"
     if failure.score:
         said += f"; over all runs fresh processes disagree in {failure.score:.0%} of pairs"
-    return Entry(failure.name, said, tuple(_attempts(failure.attempts)))
+    return Entry(failure.name, said, tuple(_attempts(failure)))
 
 
 def _not_run(each: NotRun) -> Entry:
@@ -184,9 +204,9 @@ def _items(report: Report) -> Table:
 
 def _stages(report: Report) -> Table:
     rows = tuple(
-        (each.id, stage, f"{seconds:.1f}")
+        (each.id, stage, f"{took:.1f}")
         for each in report.items
-        for stage, seconds in each.stages.items()
+        for stage, took in each.stages.items()
     )
     return Table(("item", "stage", "seconds"), rows)
 

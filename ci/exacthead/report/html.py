@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from exacthead.report import words
 from exacthead.report.ansi import coloured
@@ -94,7 +94,21 @@ def address(path: str) -> str:
 
 def printed(value: object) -> object:
     """What an expression of a template prints, before it is escaped."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    # What is marked as safe is of another class; most texts have nothing to hide.
+    return visible(value) if value.__class__ is str and not value.isprintable() else value
+
+
+def escaped(text: str) -> str:
+    """Any text as HTML that shows it, as templates do."""
+    return str(escape(printed(text)))
+
+
+@lru_cache(maxsize=256)
+def badge(verdict: str) -> Markup:
+    """A verdict as pages show it: its mark and its word in its colour."""
+    return Markup('<span class="is {}"><i aria-hidden="true">{}</i> {}</span>').format(
+        words.tone(verdict), words.mark(verdict), visible(words.said(verdict))
+    )
 
 
 @cache
@@ -122,6 +136,7 @@ def environment() -> Environment:
         number=words.number,
         moment=words.moment,
     )
+    made.globals["badge"] = badge
     return made
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exacthead.report.document import heading, sections
-from exacthead.runs.render import code, plain
+from exacthead.runs.render import code, plain, table
 
 if TYPE_CHECKING:
-    from exacthead.report.document import Section, Table
+    from exacthead.report.document import Section
     from exacthead.report.model import Report
 
 # What GitHub takes of one step; a longer summary is dropped as a whole.
@@ -82,7 +82,7 @@ def _section(section: Section) -> str:
     if section.more:
         parts.append(f"- and {section.more} more")
     if section.table and section.table.rows:
-        parts.append(_table(section.table))
+        parts.append(table(section.table.columns, section.table.rows))
     if section.markdown:
         parts.append(section.markdown)
     # A list whose entries are parted by empty lines is drawn with gaps.
@@ -90,10 +90,3 @@ def _section(section: Section) -> str:
     others = [part for part in parts if not part.startswith("- ")]
     head = others[:1] if section.title else []
     return "\n\n".join(filter(None, [*head, listed, *others[len(head) :]]))
-
-
-def _table(table: Table) -> str:
-    rows = [table.columns, tuple("---" for _ in table.columns)]
-    cells = [f"| {' | '.join(row)} |" for row in rows]
-    cells += [f"| {' | '.join(plain(cell) for cell in row)} |" for row in table.rows]
-    return "\n".join(cells)

@@ -13,7 +13,7 @@ from exacthead.history.cases import past_case
 from exacthead.junit import CaseRecord, Problem, read_junit
 from exacthead.report.model import Attempt, Class, Failure, Standing
 from exacthead.shards.nodeid import file_of
-from exacthead.units.result import FAULTS
+from exacthead.units.result import FAULTS, RED, UNRUN
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from exacthead.junit import ResultRecord
 
 ALSO_RED = "also red on base"
-_RED = FAULTS | {Kind.QUARANTINED}
-_UNRUN = frozenset({Kind.NOT_RUN, Kind.INTERRUPTED, Kind.SKIPPED})
 _TRIED = re.compile(r"(\w+) after (?:an unknown time|([\d.]+) s)")
 # A long form is kept so far; the whole stands in the JUnit file.
 _MOST_TEXT = 1 << 15
@@ -67,11 +65,11 @@ def read_item(path: Path, item: str, reproduction: str, rules: tuple[Rule, ...])
         elif isinstance(record, CaseRecord) and (nodeid := record.properties.get("nodeid")):
             case = past_case(nodeid, record)
             found.kinds[case.kind] += 1
-            if case.kind in _RED:
+            if case.kind in RED:
                 found.failures.append(_failure(case, record, item, reproduction, rules))
             elif case.flaky:
                 found.flaky.append(_failure(case, record, item, reproduction, rules))
-            elif case.kind in _UNRUN:
+            elif case.kind in UNRUN:
                 found.unrun.setdefault((case.kind, case.reason), []).append(nodeid)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from functools import lru_cache
 
 # A mark for each verdict, so that nothing is told by colour alone; the word stands beside it or is
 # read out by a screen reader.
@@ -95,6 +96,7 @@ def plural(count: int, noun: str, several: str = "") -> str:
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
+@lru_cache(maxsize=4096)
 def moment(stamp: str) -> str:
     """An ISO 8601 moment, to the minute: ``2026-11-29 21:37 UTC``; other text as it is."""
     try:

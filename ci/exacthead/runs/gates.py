@@ -28,6 +28,11 @@ class Needing(Protocol):
         """What must be green before it runs."""
         ...
 
+    @property
+    def void(self) -> bool:
+        """Whether the plan itself left it without anything to run: then it holds nothing back."""
+        ...
+
 
 AnyItem = TypeVar("AnyItem", bound=Needing)
 
@@ -45,9 +50,12 @@ class Gates:
 
     @classmethod
     def of(cls, items: Iterable[Needing]) -> Gates:
-        """The gates between some items. A gate that is not among them is nobody's to wait for."""
+        """The gates between some items. A gate that is not among them is nobody's to wait for.
+
+        Neither is one that is void: a shard that is empty by plan is no red one.
+        """
         every = tuple(items)
-        ids = [item.id for item in every]
+        ids = [item.id for item in every if not item.void]
         found = {item.id: needed(item.needs, ids) for item in every if item.needs}
         return cls({name: gates for name, gates in found.items() if gates})
 

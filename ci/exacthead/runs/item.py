@@ -6,22 +6,13 @@ straight to the file, so that nothing is lost however anyone dies; the echo foll
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 import uuid
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-import exacthead
-from exacthead.errors import HarnessError
 from exacthead.runs import process
 from exacthead.runs.echo import Echo
 from exacthead.runs.files import write_json
@@ -31,20 +22,18 @@ from exacthead.runs.order import Facts, Order, read_facts
 from exacthead.runs.packing import Asked
 from exacthead.runs.ports import claim_ports
 from exacthead.runs.stacks import STACKS_VARIABLE
+from exacthead.runs.start import start_here, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     from exacthead.runs.folder import ItemFolder
-    from exacthead.runs.inside import Inside, Running
+    from exacthead.runs.inside import Inside
     from exacthead.runs.ports import Ports
     from exacthead.verdict import Verdict
 
 _POLL_S = 0.1
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from exacthead.runs.supervisor import main; main()"
-)
 
 
 @dataclass(frozen=True)
@@ -236,9 +225,9 @@ def _supervise(
     """Start the supervisor and wait for its facts."""
     started = time.monotonic()
     inside = request.inside
-    start = inside.start(order, request.folder.path) if inside else _start(ports)
+    start = inside.start(order, request.folder.path) if inside else start_here(ports)
     with start as supervisor:
-        report = _talk(supervisor, order, echo, stop)
+        report = talk(supervisor, order, echo, stop)
         # A supervisor that was killed while it wrote has told nothing.
         if report.endswith(b"\n"):
             return read_facts(report)
@@ -248,76 +237,3 @@ def _supervise(
         lambda: process.members(order.token), grace_s=0, kill_s=_POLL_S * 50, hurry=lambda: True
     )
     return Facts(ended_by="supervisor", error=lost, seconds=time.monotonic() - started)
-
-
-@dataclass(frozen=True)
-class _Here:
-    """A supervisor on this machine."""
-
-    process: subprocess.Popen[bytes]
-    errors: IO[bytes]
-
-    @property
-    def stdin(self) -> IO[bytes] | None:
-        return self.process.stdin
-
-    @property
-    def stdout(self) -> IO[bytes] | None:
-        return self.process.stdout
-
-    def lost(self) -> str:
-        code = self.process.wait()
-        self.errors.seek(0)
-        said = self.errors.read().decode(errors="replace").strip()[-500:]
-        return f"exit code {code}{'; it said: ' + said if said else ''}"
-
-
-@contextmanager
-def _start(ports: Ports) -> Iterator[_Here]:
-    source = str(Path(exacthead.__file__).parent.parent)
-    with (
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(
-            [sys.executable, "-S", "-E", "-c", _BOOT, source],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            # The claim on the ports outlives a killed harness until the supervisor has ended all.
-            pass_fds=(ports.claim.fileno(),),
-            start_new_session=True,
-        ) as supervisor,
-    ):
-        yield _Here(supervisor, errors)
-
-
-def _talk(supervisor: Running, order: Order, echo: Echo, stop: Callable[[], bool]) -> bytes:
-    """Give the order, follow the log, pass on a wish to stop; returns the report.
-
-    When this is left by an exception the order's pipe closes, which ends the item; the caller's
-    ``with`` waits for that.
-    """
-    if supervisor.stdin is None or supervisor.stdout is None:
-        raise HarnessError(
-            "a supervisor", "no pipes to it", "report this as a fault of the harness"
-        )
-    with supervisor.stdin as control:
-        report, told = b"", False
-        try:
-            control.write(json.dumps(asdict(order)).encode() + b"\n")
-            control.flush()
-            while True:
-                if not told and stop():
-                    told = True
-                    control.write(b"interrupt\n")
-                    control.flush()
-                ready = select.select([supervisor.stdout], [], [], _POLL_S)[0]
-                echo.follow()
-                if ready:
-                    data = os.read(supervisor.stdout.fileno(), 1 << 16)
-                    if not data:
-                        break
-                    report += data
-        except ConnectionError:
-            report = b""  # the supervisor is gone, or its container
-        echo.finish()
-        return report

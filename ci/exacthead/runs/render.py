@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from exacthead.runs.echo import visible
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 # Characters that Markdown or HTML would read as markup.
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
 
 
 def plain(text: str) -> str:
@@ -30,3 +34,9 @@ def block(text: str, most_lines: int = 20) -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return "\n".join([f"{fence}text", *lines[-most_lines:], fence])
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts, without a newline at its end; ``columns`` are ours, cells are anybody's."""
+    lines = [columns, ["---"] * len(columns), *([plain(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -11,6 +11,10 @@ Phase = Literal["collection", "setup", "call", "teardown", "process"]
 
 # A test that ended in one of these has shown a fault (of its own or of its process).
 FAULTS = frozenset({Kind.FAILED, Kind.CRASHED, Kind.TIMED_OUT})
+# The same, those included that are known and do not block.
+RED = FAULTS | {Kind.QUARANTINED}
+# What did not come to an end of its own.
+UNRUN = frozenset({Kind.NOT_RUN, Kind.INTERRUPTED, Kind.SKIPPED})
 _WORST_FIRST = (
     *(Kind.CRASHED, Kind.TIMED_OUT, Kind.INTERRUPTED, Kind.FAILED, Kind.NOT_RUN),
     *(Kind.SKIPPED, Kind.QUARANTINED, Kind.PASSED),

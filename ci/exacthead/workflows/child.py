@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from exacthead.errors import HarnessError
 from exacthead.runs.gates import Gates
-from exacthead.workflows.entries import called, entry
+from exacthead.workflows.entries import KEPT_OF_WORKER, called, entry, startable
 from exacthead.workflows.text import as_yaml
 
 if TYPE_CHECKING:
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from exacthead.plan import Plan
     from exacthead.workflows.entries import Entry
 
-# GitLab's own limits: jobs that a job can need, and the length of a job's name.
+# GitLab's own limits: jobs that a job can need, caches of a job, the length of a job's name.
 MOST_NEEDS = 50
+MOST_CACHES = 4
 LONGEST_NAME = 255
 # Where a checkout stays the head that it is.
 PLAN, PARTS = ".cache/plan.json", ".cache/parts"
@@ -29,7 +30,7 @@ def child_pipeline(harness: Harness, plan: Plan) -> str:
         HarnessError: no runner can run an item, or an item has more gates than GitLab can tell.
     """
     gates = Gates.of(plan.items).before
-    running = {item.id: item for item in plan.items if item.settled is None}
+    running = {item.id: item for item in startable(plan)}
     names = {each: f"item {number}" for number, each in enumerate(running, 1)}
     jobs: dict[str, Any] = {
         "stages": ["plan", "items", "merge"],
@@ -95,6 +96,14 @@ def _job(made: Entry, before: list[str]) -> dict[str, Any]:
         "timeout": f"{made.minutes} minutes",
         # As they are: `$` and all.
         "variables": {"EXACTHEAD_COMMAND": {"value": made.command, "expand": False}},
+        # By a worker's key and no other, and only of jobs that came to a good end.
+        "cache": [
+            {
+                "key": f"exacthead-worker-{stem}",
+                "paths": [f".cache/workers/{kind}/{stem}{end}" for kind, end in KEPT_OF_WORKER],
+            }
+            for stem in made.workers[:MOST_CACHES]
+        ],
         "script": ['bash -euo pipefail -c "$EXACTHEAD_COMMAND"'],
         "after_script": [f"mkdir -p runs '{folder}' && mv runs '{folder}/'"],
         "artifacts": {"when": "always", "paths": [f"{folder}/"], "expire_in": _KEPT},

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
 from exacthead.runs.folder import folder_name
-from exacthead.runs.gates import needed
+from exacthead.runs.gates import Gates, needed
 from exacthead.suite_items import pytest_arguments
+from exacthead.verdict import Kind, Verdict
 from exacthead.wish import Wish
+from exacthead.workers.layout import STEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
 # What building the workers may take on a machine that has none, in minutes.
 _BUILD_MINUTES = 45
-# And what packing and keeping a run folder may.
-_KEEP_MINUTES = 10
+# And what fetching kept workers may, and packing and keeping a run folder.
+_KEEP_MINUTES = 20
+# What a store keeps of a ready worker: the folder, and the ending of what is named by its stem.
+KEPT_OF_WORKER = (("workers", ""), ("records", ".json"), ("manifests", ".json.gz"))
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -65,6 +69,7 @@ class Entry:
         runner: the kind of its machine.
         labels: how the service finds such a machine.
         artifact: what its run folder is called there.
+        workers: what the folders of its workers are called in a store, one for each key.
     """
 
     id: str
@@ -74,6 +79,7 @@ class Entry:
     runner: str
     labels: tuple[str, ...]
     artifact: str
+    workers: tuple[str, ...] = ()
 
 
 def groups(harness: Harness) -> tuple[Group, ...]:
@@ -109,6 +115,21 @@ def group_of(item: Item, known: Iterable[Group]) -> Group:
     return max(fitting, key=lambda group: len(group.name))
 
 
+def startable(plan: Plan) -> tuple[Item, ...]:
+    """The items that get a machine: not settled by the plan, and behind no gate that is so red."""
+    gates = Gates.of(plan.items)
+    verdicts: dict[str, Verdict] = {}
+    found = []
+    for item in plan.items:  # each behind its gates
+        if item.settled is not None:
+            verdicts[item.id] = item.settled
+        elif closed := gates.closed(item.id, verdicts):
+            verdicts[item.id] = Verdict(Kind.NOT_RUN, closed)
+        else:
+            found.append(item)
+    return tuple(found)
+
+
 def entry(harness: Harness, plan: Plan, item: Item) -> Entry:
     """How a CI service runs an item.
 
@@ -125,7 +146,24 @@ def entry(harness: Harness, plan: Plan, item: Item) -> Entry:
         runner=kind,
         labels=runner.labels,
         artifact=folder_name(item.id),
+        workers=_stems(harness, plan, item),
     )
+
+
+def built_workers(harness: Harness) -> list[set[str]]:
+    """For each suite and leg that is declared, the names of its workers that are built."""
+    suites = [{suite.worker, *suite.roles.values()} for suite in harness.suites.values()]
+    legs = [set(leg.workers.values()) for job in harness.jobs.values() for leg in job.legs.values()]
+    return [
+        {name for name in names if harness.worker(name).provided is None}
+        for names in (*suites, *legs)
+    ]
+
+
+def _stems(harness: Harness, plan: Plan, item: Item) -> tuple[str, ...]:
+    names = sorted(set(item.workers.values()))
+    built = (plan.keys[name] for name in names if harness.worker(name).provided is None)
+    return tuple(dict.fromkeys(key[:STEM] for key in built))
 
 
 def command(harness: Harness, plan: Plan, item: Item) -> tuple[str, ...]:
@@ -139,7 +177,9 @@ def command(harness: Harness, plan: Plan, item: Item) -> tuple[str, ...]:
         words: tuple[str, ...] = ("--leg", item.command[-1])
     else:
         session, words = called(harness, "unit", with_arguments=True), _shard(harness, item)
-    return (*session, *words, *where, *flavour)
+    # A service holds back what is behind a gate by the exit code of the gate's command.
+    held = ("--required",) if item.id in plan.gating and not item.required else ()
+    return (*session, *words, *held, *where, *flavour)
 
 
 def called(
@@ -203,7 +243,7 @@ def _runner(harness: Harness, plan: Plan, item: Item) -> tuple[str, Runner]:
         what = f"{asked.cpus} cpus, {asked.memory_gb:g} GB, {asked.accelerators} accelerators"
         raise HarnessError(
             f"a runner for item {item.id!r}, which asks for {what}",
-            f"none of {', '.join(harness.runners) or 'no runners'} has that",
+            f"none of these has that: {', '.join(harness.runners) or 'no runner is declared'}",
             "declare one in [runners] of harness.toml",
         )
     name = min(fitting)[-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
-from exacthead.workflows.entries import called, groups
+from exacthead.workflows.entries import KEPT_OF_WORKER, built_workers, called, groups
 from exacthead.workflows.text import as_expression_free_yaml, as_yaml
 
 if TYPE_CHECKING:
@@ -38,11 +38,17 @@ def generate(harness: Harness) -> dict[str, str]:
     """The text of each file of the declared services, by its path from the root.
 
     Raises:
-        HarnessError: no service is declared, or an action is pinned to no commit.
+        HarnessError: no service or no runner is declared, or an action is pinned to no commit.
     """
     if not harness.ci.services:
         raise HarnessError(
             "workflows", "no service is declared", 'add services = ["github"] to [ci]'
+        )
+    if not harness.runners:
+        raise HarnessError(
+            "workflows",
+            "no runner is declared, and every job needs a machine",
+            "declare one in [runners.NAME] of harness.toml",
         )
     # Jinja is slow to import, and only this needs it.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -85,6 +91,9 @@ def generate(harness: Harness) -> dict[str, str]:
         "all": ALL,
         "secrets": sorted({name for each in declared for name in each.secrets}),
         "install": _install(harness),
+        "debian": any(base.suite and not base.mirror for base in harness.bases.values()),
+        "most_workers": max((len(each) for each in built_workers(harness)), default=0),
+        "kept_of_worker": KEPT_OF_WORKER,
     }
     made = {
         path: environment.get_template(template).render(facts)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from exacthead.errors import HarnessError
-from exacthead.workflows.entries import entry, group_of, groups
+from exacthead.workflows.entries import entry, group_of, groups, startable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,8 @@ def matrices(
 ) -> dict[str, tuple[str, ...]]:
     """The entries of each group of the plan that has any: group id -> JSON lists of entries.
 
-    Items that are settled by the plan need no job. Each list is ASCII on one line, so that no
-    character of a name means anything on its way.
+    Items that the plan itself keeps from running get no job. Each list is ASCII on one line, so
+    that no character of a name means anything on its way.
 
     Args:
         harness: the declarations.
@@ -39,10 +39,9 @@ def matrices(
     """
     known = groups(harness)
     found: dict[str, list[dict[str, object]]] = {}
-    for item in plan.items:
-        if item.settled is None:
-            made = asdict(entry(harness, plan, item))
-            found.setdefault(group_of(item, known).id, []).append(made)
+    for item in startable(plan):
+        made = asdict(entry(harness, plan, item))
+        found.setdefault(group_of(item, known).id, []).append(made)
     return {
         name: tuple(
             json.dumps(entries[start : start + most], separators=(",", ":"))

@@ -26,7 +26,10 @@ RECORDED = {
     "killed": (Class.CRASH, "signal: SIGKILL"),
     "memory_error": (Class.MEMORY, "memory-error: host"),
     "memory_limit": (Class.MEMORY, "memory-limit: limit 150 MiB"),
-    "timeout": (Class.TIMEOUT, "time-limit"),
+    "timeout": (
+        Class.TIMEOUT,
+        "time-limit: the leg's limit of <time>; where it stood: stacks.txt",
+    ),
     "deadline": (Class.TIMEOUT, "timeout-error: TimeoutError"),
     "module": (Class.IMPORT, "missing-module: exacthead_is_not_here"),
     "name": (Class.IMPORT, "import-error: cannot import name 'no_such_name' from 'json'"),
@@ -41,7 +44,7 @@ RECORDED = {
     "disk": (Class.INFRASTRUCTURE, "disk-full: No space left on device"),
     "not_finite": (Class.CONTRACT, "contract-not-finite: the loss is finite"),
     "bound": (Class.CONTRACT, "contract: the loss is finite"),
-    "assertion": (Class.ASSERTION, "assertion-in-log"),
+    "assertion": (Class.ASSERTION, "assertion-in-log: AssertionError: the tokens differ"),
     "silent": (Class.UNKNOWN, "unknown: exit code 3; it wrote nothing"),
     "odd": (Class.UNKNOWN, "unknown: exit code 3; last lines: the moon is full"),
 }
@@ -162,6 +165,10 @@ def test_failures_of_one_cause_share_a_group_and_others_do_not() -> None:
     # What differs from run to run does not tell two unknown ones apart.
     assert group("odd, after 3.2 s on port 7001") == group("odd, after 4.1 s on port 7002")
     assert group("odd, 3 rows") != group("odd, 4 rows")
+    # Nor are two assertions one cause because both are assertions.
+    assert group("assert 1 == 2") == group("AssertionError: assert 1 == 2")
+    assert group("assert 1 == 2") != group("assert len(rows) == 3")
+    assert group("AssertionError: no reward") != group("AssertionError: no token")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_run_is_taken_in_whole(runs: Runs, database: sqlite3.Connection) -> No
     ]
     assert one("SELECT nodeid, class, grouping FROM faults ORDER BY nodeid").fetchall() == [
         (None, "contract", "contract: loss"),
-        ("u/test_a.py::c", "assertion", "assertion"),
+        ("u/test_a.py::c", "assertion", "assertion: assert 1 == 2"),
     ]
     assert one("SELECT name, verdict, observed FROM contract_check").fetchall() == [
         ("loss", "failed", "3"),

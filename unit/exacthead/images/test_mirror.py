@@ -58,6 +58,21 @@ def test_without_one_the_sources_are_named_and_what_to_do(
     assert "`mirror` of the base" in failure.value.todo
 
 
+def test_a_machine_that_is_no_debian_is_told_by_a_variable(
+    apt: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apt("echo http://archive.test/ubuntu/")
+
+    with pytest.raises(HarnessError, match=r"http://archive\.test/ubuntu") as failure:
+        own_mirror()
+    assert "EXACTHEAD_DEBIAN_MIRROR" in failure.value.todo
+    monkeypatch.setenv("EXACTHEAD_DEBIAN_MIRROR", "")  # as of a repository that has not set it
+    with pytest.raises(HarnessError):
+        own_mirror()
+    monkeypatch.setenv("EXACTHEAD_DEBIAN_MIRROR", "http://m.test/debian/")
+    assert own_mirror() == "http://m.test/debian"
+
+
 @pytest.mark.usefixtures("apt")
 def test_a_machine_without_apt_is_told_so() -> None:
     with pytest.raises(HarnessError, match="no apt-get on PATH"):

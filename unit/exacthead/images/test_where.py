@@ -17,7 +17,8 @@ from exacthead.head import Head
 from exacthead.images.box import BoxSpec, Limits
 from exacthead.images.owner import this
 from exacthead.images.where import Wanted, again, image_for, wanted
-from exacthead.plan import Item, Plan, leg_items, make_plan
+from exacthead.leg_items import leg_items
+from exacthead.plan import Item, Plan, make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -86,6 +86,23 @@ def test_a_project_is_tested_with_what_init_writes(project: Repository) -> None:
     assert project.exacthead("lint")[0] == 0
 
 
+def test_a_provided_environment_has_the_python_that_it_has(project: Repository) -> None:
+    path = project.root / "venv" / "python"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\necho 3.42\n", encoding="utf-8")
+    # Not one that runs: nothing is written.
+    code, printed = project.exacthead("init", "--provided", "venv/python")
+    assert code == 2
+    assert "name the interpreter of an environment that runs" in printed
+    assert not (project.root / "ci").exists()
+
+    path.chmod(0o755)
+    code, printed = project.exacthead("init", "--provided", "venv/python")
+
+    assert code == 0, printed
+    assert load(project.root).workers["tests"].python == "3.42"
+
+
 def test_the_sessions_of_its_noxfile_say_what_they_do(project: Repository) -> None:
     assert project.exacthead("init")[0] == 0
 

@@ -12,6 +12,7 @@ from exacthead.head import Head
 from exacthead.merge.account import account
 from exacthead.merge.parts import Attempt, Part
 from exacthead.plan import Item, Plan
+from exacthead.resume import left
 from exacthead.runs.execute import state_of
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.result import ItemResult
@@ -103,6 +104,21 @@ def test_behind_a_red_gate_an_item_is_not_lost() -> None:
     assert reasons["c"] == "lost: no run folder has it"
     # A gate that is lost itself is no open one.
     assert account(plan, [])[0][1].result.verdict.reason == "gate: a is not_run"
+
+
+def test_behind_a_red_gate_whose_verdict_stands_nothing_is_left_to_run() -> None:
+    plan = plan_of(leg("a"), leg("b", needs=("a",)), leg("c", needs=("b",)), leg("d"))
+
+    def rest(**verdicts: Verdict) -> set[str]:
+        return left(plan, {k: ItemResult(item_id=k, verdict=v) for k, v in verdicts.items()})
+
+    behind, ended = Verdict(Kind.NOT_RUN, "gate: a is failed"), Verdict(Kind.INTERRUPTED, "by x")
+    red = Verdict(Kind.FAILED, "why")
+    assert rest(a=red, b=behind, c=behind, d=PASSED) == set()
+    # Without a result nothing of it can be kept, and an interrupted gate runs once more.
+    assert rest(a=red, b=behind, d=red) == {"c"}
+    assert rest(a=ended, b=behind, c=behind, d=PASSED) == {"a", "b", "c"}
+    assert rest(a=PASSED, b=behind, c=behind) == {"b", "c", "d"}
 
 
 def test_what_the_plan_has_settled_need_not_come_back() -> None:

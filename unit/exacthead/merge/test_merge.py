@@ -17,7 +17,9 @@ from exacthead.history.folders import History
 from exacthead.plan import read_plan
 from exacthead.report.data import read_report
 from exacthead.runs.files import write_json
-from exacthead.runs.folder import RunFolder
+from exacthead.runs.folder import RunFolder, State
+from exacthead.runs.result import ItemResult
+from exacthead.verdict import Kind, Verdict
 from unit.exacthead.conftest import CONTRACT, COUNT, HARNESS, Repository
 
 if TYPE_CHECKING:
@@ -277,9 +279,32 @@ def test_a_retry_runs_what_was_not_green_and_shows_both(parts: Parts) -> None:
     assert "<h2>Attempts</h2>" in (folder / "index.html").read_text(encoding="utf-8")
     assert "Exacthead: 4 passed\n" in printed
     assert len(read(folder / "provenance.json")["parts"]) == 4
-    code, printed = repository.exacthead("retry", str(folder))
+    # By its id alone, as `--only-failed-of` takes it.
+    code, printed = repository.exacthead("retry", folder.name)
     assert code == 2
     assert "every item in it is green" in printed
+    code, printed = repository.exacthead("retry", folder.name[:-1])
+    assert code == 2
+    assert f"did you mean {folder.name!r}" in printed
+
+
+def test_a_retry_says_when_there_is_nothing_that_it_could_run(parts: Parts, tmp_path: Path) -> None:
+    known = read_plan(parts.plan)
+    broken = Verdict(Kind.FAILED, "test_a.py cannot be imported")
+    plan = replace(known, items=(replace(known.items[0], shard=None, settled=broken),))
+    run = RunFolder.create(tmp_path, plan.as_data(), "x")
+    item = plan.items[0].id
+    said = io.StringIO()
+    with chdir(parts.repository.root), redirect_stderr(said):
+        # Its harness is this process.
+        assert main(["retry", str(run.path)]) == 2
+        assert main(["plan", "--only-failed-of", str(run.path)]) == 2
+        run.item(item).write_result(ItemResult(item_id=item, verdict=broken))
+        run.write_state(State.FAILED, {})
+        assert main(["retry", str(run.path)]) == 2
+
+    assert said.getvalue().count("it still runs") == 2
+    assert f"its plan has settled what is red: {item}: failed(test_a.py cannot" in said.getvalue()
 
 
 def test_a_merge_onto_an_earlier_run_expects_what_that_one_planned(parts: Parts) -> None:

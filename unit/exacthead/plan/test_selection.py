@@ -121,6 +121,36 @@ def test_an_empty_selection_says_what_left_out_what(asked: Asked, words: str) ->
     assert words in caught.value.found
 
 
+@pytest.mark.parametrize(
+    ("asked", "emptied"),
+    [
+        # Each narrowing that empties it alone is named, with what it has taken away.
+        (
+            Asked(levels=("L1",), jobs=("train",)),
+            [
+                "--level L1 empties it: without there is train.capture, train.plain",
+                "--job train empties it: without there is unit.parts, verify.plain",
+            ],
+        ),
+        (
+            Asked(levels=("L3",), jobs=("train",), sharded=True),
+            ["--shard empties it: without there is train.capture, train.plain"],
+        ),
+        # Where no single one does, none is blamed; a lone one has nothing to be told from.
+        (Asked(levels=("L1",), jobs=("train",), sharded=True, legs=("capture",)), []),
+        (Asked(levels=("L2",)), []),
+    ],
+)
+def test_an_empty_selection_names_the_narrowing_that_empties_it(
+    asked: Asked, emptied: list[str]
+) -> None:
+    with pytest.raises(HarnessError) as caught:
+        select(HARNESS, asked)
+
+    lines = [line.strip() for line in caught.value.found.splitlines()]
+    assert [line for line in lines if "empties it" in line] == emptied
+
+
 NAMES = {
     "--level": LEVELS,
     "--job": tuple(HARNESS.jobs),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from exacthead import plan_command
 from exacthead.preflight import machine
 from exacthead.preflight.machine import Need
 from exacthead.runs.ports import claim_ports
 from exacthead.selection import Asked
+from exacthead.tables import Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,6 +154,49 @@ def test_shared_memory_that_is_not_there(broken: Broken) -> None:
 
     assert problem.asked == "1e+06 GB of shared memory for job 'train'"
     assert "GB free at /dev/shm" in problem.found
+
+
+def test_what_is_here_says_nothing_of_items_that_run_elsewhere(
+    broken: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken.declare("memory_gb = 1\n", "memory_gb = 1\nshared_memory_gb = 1e6\n")
+    broken.declare('worker = "trainer"\n', 'worker = "trainer"\nrequires = ["program:no-such"]\n')
+    monkeypatch.setattr("exacthead.preflight.machine._disk", lambda *_: "0.0 GB free")
+    monkeypatch.setattr("exacthead.preflight.machine.claim_ports", lambda: claim_ports(1, 0, 2))
+
+    here = [problem.asked for problem in broken.problems()]
+    assert [asked.partition(" for ")[0] for asked in here if "shared" in asked or "disk" in asked]
+    assert len(here) == 3
+    # A plan for a named runner is another machine's; one for none is this machine's own.
+    assert len(broken.problems(shown=True, runner_name="")) == 3
+    opening = broken.opening(shown=True)
+    assert opening.problems() == []
+    (item, *_) = plan_command.make(opening).items
+    assert (item.id, item.settled) == ("unit.sums", None)
+    # What decides the keys is looked for wherever a plan is made.
+    broken.declare(f'[workers.trainer]\npython = "{PYTHON}"', '[workers.trainer]\npython = "3.99"')
+    found = broken.problems(Asked(suites=("sums",)), shown=True)
+    assert [problem.asked for problem in found] == ["Python 3.99"]
+
+
+def test_accelerators_that_only_the_named_runner_has(
+    broken: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken.declare("memory_gb = 4\n", "memory_gb = 4\naccelerators = 2\n")
+    broken.declare("memory_gb = 1\n", "memory_gb = 1\naccelerators = 2\n")
+    here = Runner(cpus=2, memory_gb=4)
+    monkeypatch.setattr("exacthead.preflight.machine.this_runner", lambda: here)
+
+    problem = broken.only(Asked(jobs=("train",)))
+
+    assert problem.asked == "2 accelerators for job 'train'"
+    assert problem.found == "small has 2, and this machine, which would run it, has 0"
+    assert broken.problems(Asked(jobs=("train",)), shown=True) == []
+    monkeypatch.setattr(
+        "exacthead.preflight.machine.this_runner",
+        lambda: here.model_copy(update={"accelerators": 2}),
+    )
+    assert broken.problems(Asked(jobs=("train",))) == []
 
 
 def test_a_fixed_port_that_somebody_listens_on(broken: Broken) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import TYPE_CHECKING
 
 from unit.exacthead.report.test_pages import Page
@@ -60,3 +62,57 @@ def test_a_dashboard_elsewhere_without_links_to_the_runs(
 
 def _links(path: Path) -> list[str]:
     return Page(path.read_text(encoding="utf-8")).links()
+
+
+def test_whatever_lies_among_the_runs_costs_the_dashboard_only_itself(
+    small_repository: Repository,
+) -> None:
+    for _ in range(2):  # of one head
+        assert small_repository.exacthead("functional", "count")[0] == 0
+    runs = small_repository.run_folder().parent
+    whole, twice = sorted(runs.glob("2*"))
+    stamp, _, _ = whole.name.rpartition("-")
+    killed, torn, garbage, empty = (runs / f"{stamp}-000{n}" for n in range(4))
+    for made in (killed, torn, garbage):
+        shutil.copytree(whole, made)
+    # The harness was killed in the middle: no end of the run, and none of its item.
+    (killed / "result.json").write_text(
+        json.dumps({**json.loads((whole / "result.json").read_text()), "state": "running"})
+    )
+    shutil.rmtree(killed / "items")
+    (torn / "result.json").write_text('{"state": "pas')
+    (garbage / "plan.json").write_bytes(b"\x00\xff" * 40)
+    empty.mkdir()
+    (runs / "notes.txt").write_text("mine")
+
+    code, printed = small_repository.exacthead("dashboard", "--rebuild")
+
+    assert code == 0, printed
+    for broken in (torn, garbage, empty):
+        assert broken.name in printed
+    grid = Page((runs / "dashboard" / "index.html").read_text(encoding="utf-8"))
+    address = "./../{}/items/count.plain/index.html"
+    # The newest run of the head is in its cell.
+    assert address.format(twice.name) in grid.links()
+    listed = Page((runs / "dashboard" / "runs.html").read_text(encoding="utf-8")).text
+    assert [name in listed for name in (whole.name, twice.name)] == [True, True]
+    assert "abandoned" in listed
+
+
+def test_a_dashboard_that_cannot_be_written_is_refused_with_what_to_do(
+    small_repository: Repository,
+) -> None:
+    small_repository.exacthead("functional", "count")
+
+    code, printed = small_repository.exacthead("dashboard", "--out", "/proc/none/of/this")
+
+    assert (code, "give a folder that can be written to" in printed) == (2, True), printed
+    assert "Traceback" not in printed
+
+
+def test_without_any_run_the_dashboard_says_so(small_repository: Repository) -> None:
+    code, printed = small_repository.exacthead("dashboard")
+
+    assert code == 0, printed
+    page = text(small_repository.root / "runs" / "dashboard" / "index.html")
+    assert "No run has ended yet" in page

@@ -103,13 +103,32 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_a_long_section_is_cut_and_says_so() -> None:
-    many = tuple(replace(FAILURE, name=f"u/a.py::t[{number}]") for number in range(60))
+    many = tuple(
+        replace(FAILURE, name=f"u/a.py::t[{number}]", group=f"assertion: {number}")
+        for number in range(60)
+    )
 
     text = markdown(report(failures=many), FOLDER)
 
     assert "## New failures (60)" in text
     assert text.count("**u/a.py::t") == 50
     assert "\n- and 10 more" in text
+
+
+def test_faults_of_one_cause_are_one_entry_and_equal_attempts_one_line() -> None:
+    again = replace(FAILURE.attempts[0], number=2)
+    same = replace(FAILURE, attempts=(FAILURE.attempts[0], again))
+    many = (same, *(replace(same, name=f"u/a.py::t{number}") for number in range(7)))
+    base = replace(same, name="u/a.py::base", standing=Standing.ALSO_RED)
+
+    text = markdown(report(failures=(*many, base)), FOLDER)
+
+    assert "## New failures (8)" in text
+    assert text.count("  - all 2 attempts showed the same\n") == 2
+    said = "the same cause in 7 others: u/a.py::t0, u/a.py::t1, u/a.py::t2, u/a.py::t3, u/a.py::t4"
+    assert f"  - {said}, and 2 more\n" in text
+    # What is also red on the base is another thing, and hides nothing new.
+    assert "## Also red on the base (1)\n\n- **u/a.py::base**" in text
 
 
 def test_a_step_summary_that_fits_is_the_whole() -> None:

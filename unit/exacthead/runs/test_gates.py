@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Thing:
     id: str
     needs: tuple[str, ...] = ()
+    void: bool = False
 
 
 RED = [Verdict(kind, "why") for kind in Kind if kind not in {Kind.PASSED, Kind.QUARANTINED}]
@@ -44,6 +45,14 @@ def test_behind_a_gate_that_is_not_green_nothing_runs(verdict: Verdict) -> None:
     assert gates.closed("b", {"a.1": passed, "a.2": passed}) == ""
     assert gates.closed("b", {"a.1": passed, "a.2": verdict}) == f"gate: a.2 is {verdict.kind}"
     assert gates.waiting("c", set()) == gates.waiting("a.1", set()) == ()
+
+
+def test_a_gate_that_is_empty_by_plan_is_open() -> None:
+    gates = Gates.of([Thing("a.1"), Thing("a.2", void=True), Thing("b", ("a",))])
+
+    assert gates.waiting("b", set()) == ("a.1",)
+    skipped = Verdict(Kind.SKIPPED, "empty by plan")
+    assert gates.closed("b", {"a.1": Verdict(Kind.PASSED), "a.2": skipped}) == ""
 
 
 @st.composite
@@ -135,3 +144,26 @@ def test_a_red_gate_shows_as_the_reason_and_stops_nobody_else(
     assert code == 0, printed
     assert "1 passed, 1 failed" in printed
     assert "failed (assertion, not required)" in printed
+    # A service holds back by the exit code what is behind a gate that is not required.
+    code, printed = small_repository.exacthead("unit", "--suite", "spare", "--required")
+    assert code == 1, printed
+    assert "not required" not in printed
+
+
+def test_a_shard_that_is_empty_by_plan_holds_nothing_back(small_repository: Repository) -> None:
+    declared = (small_repository.root / "ci" / "harness.toml").read_text(encoding="utf-8")
+    gate = GATED[: GATED.index("[suites.spare]")]
+    test = "def test_it():\n    pass\n"
+    small_repository.commit(
+        {
+            "ci/harness.toml": declared + gate,
+            "unit/gate/test_gate.py": test,
+            "unit/behind/test_behind.py": test,
+        }
+    )
+    arguments = ("--suite", "gate", "--suite", "behind", "--shards", "2", "--required")
+
+    code, printed = small_repository.exacthead("unit", *arguments)
+
+    assert code == 0, printed
+    assert printed.splitlines()[-1] == "2 passed, 0 failed, 2 skipped"

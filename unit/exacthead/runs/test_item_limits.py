@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from exacthead.runs import item
+from exacthead.runs import start
 from exacthead.runs.item import ItemRequest, run_item
 from exacthead.verdict import Kind, Verdict
 from unit.exacthead.runs.daemon import DAEMON
@@ -129,7 +129,7 @@ def test_a_supervisor_that_dies_in_the_middle_of_its_report_has_told_nothing(
     torn = (
         """import os; os.read(0, 1 << 16); os.write(1, b'{"ended_by"'); os.kill(os.getpid(), 9)"""
     )
-    monkeypatch.setattr(item, "_BOOT", torn)
+    monkeypatch.setattr(start, "_BOOT", torn)
 
     outcome = run_item(shell("echo never started"))
 

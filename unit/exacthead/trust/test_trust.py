@@ -119,6 +119,13 @@ def test_an_abbreviated_id_is_refused(pull: Pull, digits: int) -> None:
     assert "abbreviated" in said
 
 
+def test_an_id_in_capitals_is_none_that_git_writes(pull: Pull) -> None:
+    said = refused(pull, pull.says("/ok to test " + "ABCDEF0123" * 4))
+
+    assert "in small letters" in said
+    assert "abbreviated" not in said
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 from exacthead.config import Harness
 from exacthead.errors import HarnessError
 from exacthead.head import Head
+from exacthead.merge.account import account
 from exacthead.plan import Item, Plan
 from exacthead.runs.gates import needed
 from exacthead.units.shard import Shard
 from exacthead.verdict import Kind, Verdict
+from exacthead.workers.layout import Layout
 from exacthead.workflows.child import child_pipeline
 from exacthead.workflows.entries import Group, command, entry, group_of, groups
 from exacthead.workflows.matrix import matrices, outputs
@@ -133,8 +136,30 @@ def test_a_shard_is_asked_for_as_it_was_planned(
 
     assert made.command.startswith("python -m exacthead unit ")
     assert words in made.command
-    assert (made.step_minutes, made.minutes) == (47, 57)
+    assert (made.step_minutes, made.minutes) == (47, 67)
     assert (made.runner, made.labels) == ("small", ("ubuntu-24.04",))
+
+
+def test_a_service_keeps_each_built_worker_by_its_key(tmp_path: Path) -> None:
+    declared = harness_of(tmp_path, jobs={"j": {}})
+    given = declared.workers["w"].model_copy(update={"provided": "/usr/bin/python3"})
+    harness = declared.model_copy(
+        update={"workers": {**declared.workers, "same": declared.workers["w"], "given": given}}
+    )
+    roles = {"a": "w", "b": "same", "c": "given"}
+    item = replace(leg_item("j", "plain"), workers=roles)
+    # Two names of one spec are one worker; who provides one keeps it himself.
+    keys = {"w": "1" * 64, "same": "1" * 64, "given": "2" * 64}
+    plan = replace(plan_of(item), keys=keys)
+
+    assert entry(harness, plan, item).workers == ("1" * 32,)
+    ((made,),) = (json.loads(chunk) for chunk in matrices(harness, plan)["job-j"])
+    assert made["workers"] == ["1" * 32]
+    job = yaml.safe_load(child_pipeline(harness, plan))["item 1: j.plain"]
+    assert [each["key"] for each in job["cache"]] == [f"exacthead-worker-{'1' * 32}"]
+    layout = Layout(tmp_path / ".cache/workers")
+    places = (layout.worker(keys["w"]), layout.record(keys["w"]), layout.manifest(keys["w"]))
+    assert [tmp_path / path for path in job["cache"][0]["paths"]] == list(places)
 
 
 def test_a_suite_whose_tests_are_not_known_yet_is_asked_for_by_its_number(tmp_path: Path) -> None:
@@ -211,6 +236,42 @@ def test_what_the_plan_has_settled_gets_no_job(tmp_path: Path) -> None:
 
     assert list(matrices(harness, plan_of(skipped, leg_item("b", "plain")))) == ["job-b"]
     assert outputs(matrices(harness, plan_of(skipped))) == ""
+
+
+def test_what_is_behind_a_gate_that_the_plan_has_closed_gets_no_job(tmp_path: Path) -> None:
+    harness = harness_of(tmp_path, suites={"a": {}}, jobs={"b": {}, "c": {}, "d": {}})
+    skipped = Verdict(Kind.SKIPPED, "needs what is not here")
+    empty = Verdict(Kind.SKIPPED, "empty by plan")
+    closed = Item(**{**vars(suite_item("a")), "shard": None, "settled": skipped})
+    shard = replace(suite_item("a", 2, 2).shard, groups=())
+    void = Item(**{**vars(suite_item("a", 2, 2)), "shard": shard, "settled": empty})
+    behind = [leg_item("b", "plain", needs=("unit.a",)), leg_item("c", "plain", needs=("b",))]
+
+    # A chain behind it, as a run on one machine has it: not_run(gate).
+    plan = plan_of(closed, *behind, leg_item("d", "plain"))
+    assert list(matrices(harness, plan)) == ["job-d"]
+    accounts, _ = account(plan, [])
+    assert [str(each.result.verdict.reason) for each in accounts[1:3]] == [
+        "gate: unit.a is skipped",
+        "gate: b.plain is not_run",
+    ]
+    text = child_pipeline(harness, plan)
+    assert [name for name in yaml.safe_load(text) if name.startswith("item ")] == [
+        "item 1: d.plain"
+    ]
+    # A shard without tests is no red gate.
+    plan = plan_of(suite_item("a", 1, 2), void, *behind)
+    assert list(matrices(harness, plan)) == ["suite-a", "job-b", "job-c"]
+
+
+def test_a_gate_that_is_not_required_is_red_by_its_exit_code(tmp_path: Path) -> None:
+    harness = harness_of(tmp_path, jobs={"a": {}, "b": {}, "c": {}})
+    gate, alone = leg_item("a", "plain", required=False), leg_item("b", "plain", required=False)
+    plan = plan_of(gate, alone, leg_item("c", "plain", needs=("a",)))
+
+    held = {item.id: "--required" in command(harness, plan, item) for item in plan.items}
+
+    assert held == {"a.plain": True, "b.plain": False, "c.plain": False}
 
 
 GATED: dict[str, Any] = {

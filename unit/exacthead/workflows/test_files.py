@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,11 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     for path, text in generate(harness).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-    child = child_pipeline(harness, plan_of(*_items(request.param), runner="this machine"))
+    plan = plan_of(*_items(request.param), runner="this machine")
+    if request.param == "this repository":
+        items = tuple(replace(item, workers={"suite": "unit"}) for item in plan.items)
+        plan = replace(plan, items=items, keys={"unit": "1" * 64})
+    child = child_pipeline(harness, plan)
     (root / "child.yml").write_text(child, encoding="utf-8")
     return root
 
@@ -149,7 +154,7 @@ def test_permissions_actions_and_credentials_are_the_least() -> None:
     for where, step in steps(files):
         assert "${{" not in step.get("run", ""), where
         if "uses" in step:
-            assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"]), where
+            assert re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}", step["uses"]), where
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False, where
 
@@ -181,12 +186,51 @@ def test_secrets_reach_the_step_that_runs_an_item_and_no_other(tmp_path: Path) -
     files = read(texts)
 
     for where, step in steps(files):
-        told = {name for name, value in step.get("env", {}).items() if "secrets." in str(value)}
-        assert told == ({"HUB_TOKEN", "KEY"} if step.get("name") == "Run" else set()), where
+        told = {name: str(value) for name, value in step.get("env", {}).items()}
+        told = {name: value for name, value in told.items() if "secrets." in value}
+        values = {name for name, value in told.items() if value == f"${{{{ secrets.{name} }}}}"}
+        assert values == ({"HUB_TOKEN", "KEY"} if step.get("name") == "Run" else set()), where
+        # A plan refuses a secret that nobody has set, and so is told of each whether it is.
+        for name in told.keys() - values:
+            assert (where, step["name"]) == (f"{MAIN} plan", "Plan")
+            assert re.fullmatch(
+                rf"\$\{{\{{ secrets\.{name} != '' && '[^']+' \|\| '' \}}\}}", told[name]
+            )
+        if step.get("name") == "Plan":
+            assert told.keys() == {"HUB_TOKEN", "KEY"}
     for job in files[MAIN]["jobs"].values():
         assert set(job.get("secrets", {})) == ({"HUB_TOKEN", "KEY"} if "uses" in job else set())
     assert "secrets." not in texts[VOUCH]
     assert "inherit" not in texts[MAIN]
+
+
+def test_a_kept_worker_has_the_very_key_and_no_outside_code_keeps_one() -> None:
+    files = read(generate(load(ROOT)))
+    (item,) = files[ITEMS]["jobs"].values()
+    cached = [step for step in item["steps"] if "actions/cache/" in step.get("uses", "")]
+    restored = [step for step in cached if "/restore@" in step["uses"]]
+    kept = [step for step in cached if "/save@" in step["uses"]]
+
+    # The agreement leg of the single controller has the most workers.
+    assert len(restored) == len(kept) == 4
+    run = next(at for at, step in enumerate(item["steps"]) if step.get("name") == "Run")
+    for number, (before, after) in enumerate(zip(restored, kept, strict=True)):
+        stem = f"${{{{ matrix.workers[{number}] }}}}"
+        # Nothing but the key: no other worker is ever fetched in its place.
+        assert before["with"] == after["with"]
+        assert set(before["with"]) == {"key", "path"}
+        assert before["with"]["key"] == f"exacthead-worker-{stem}"
+        assert before["with"]["path"].splitlines() == [
+            f".cache/workers/workers/{stem}",
+            f".cache/workers/records/{stem}.json",
+            f".cache/workers/manifests/{stem}.json.gz",
+        ]
+        assert item["steps"].index(before) < run < item["steps"].index(after)
+        assert "inputs.keep" in after["if"]
+        assert f"steps.{before['id']}.outputs.cache-hit != 'true'" in after["if"]
+    for job in files[MAIN]["jobs"].values():
+        if "uses" in job:
+            assert job["with"]["keep"].startswith("${{ inputs.pull == '' && ")
 
 
 def test_jobs_wait_for_their_gates_alone_and_the_merge_for_all(tmp_path: Path) -> None:
@@ -235,3 +279,6 @@ def test_without_a_service_nothing_is_generated_or_stale(tmp_path: Path) -> None
     assert stale(harness) == {}
     with pytest.raises(HarnessError, match="no service"):
         generate(harness)
+    # Each job would find no machine, and that as late as in its first plan.
+    with pytest.raises(HarnessError, match="no runner is declared"):
+        generate(harness_of(tmp_path, runners={}))

@@ -7,11 +7,20 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from exacthead.config import Harness, load
+from exacthead.equip import open_store
+from exacthead.head import read_head
+from exacthead.preflight import contracts, machine
+from exacthead.preflight.case import Case
+from exacthead.preflight.checks import CHECKS
+from exacthead.selection import Asked, select
+from exacthead.tables import Worker
 from posttrain.metrics.emitted import emitted
 from posttrain.metrics.table import METRICS
 from posttrain.preflight import answer
@@ -44,6 +53,41 @@ def test_every_job_s_recipe_is_what_the_job_binds(job: str) -> None:
     assert said["problems"] == []
     assert {key: said["values"][key] for key in declared["binds"]} == declared["binds"]
     assert said["cluster"]["cpus"] <= declared["cpus"]
+
+
+def test_preflight_has_nothing_against_any_leg_also_of_jobs_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXACTHEAD_CACHE", str(tmp_path))
+    declared = load(ROOT)
+    # This very interpreter answers; whatever else is declared stays as it is.
+    asker = Worker(python=".".join(map(str, sys.version_info[:2])), provided=sys.executable)
+    harness = declared.model_copy(update={"workers": {**declared.workers, "recipes": asker}})
+    selection = select(harness, Asked(jobs=tuple(harness.jobs)))
+    runner = harness.runner("cpu2")
+    settings = {"runner_name": "cpu2", "runner": runner, "flavour": "cpu"}
+    case = Case(harness, selection, read_head(ROOT), **settings, store=open_store(ROOT))
+
+    # The machine is no fact of the repository, and no suite is selected.
+    found = [problem for check in CHECKS if check != machine.check for problem in check(case)]
+
+    assert [str(problem) for problem in found] == []
+    asked = {f"{name}.{leg}" for name, job in harness.jobs.items() for leg in job.legs}
+    assert {leg.id for leg in case.legs} == asked == case.answers.keys()
+    assert {"single_controller_chaos.engine_idle", "gym_training.flag_off"} <= asked
+    # It would have said so: a contract that no leg can meet is one of what it refuses.
+    (problem,) = contracts.check(
+        replace(case, harness=without_metrics(harness, "single_controller_chaos", "engine_idle"))
+    )
+    assert "engine_idle" in problem.asked
+
+
+def without_metrics(harness: Harness, name: str, leg: str) -> Harness:
+    """The declarations with one leg that does not say what its script writes."""
+    job = harness.jobs[name]
+    legs = {**job.legs, leg: job.legs[leg].model_copy(update={"metrics": ()})}
+    jobs = {**harness.jobs, name: job.model_copy(update={"legs": legs})}
+    return harness.model_copy(update={"jobs": jobs})
 
 
 def test_an_answer_tells_the_sum_the_cluster_and_who_imports_what() -> None:

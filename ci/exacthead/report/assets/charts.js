@@ -35,12 +35,13 @@
         const chart = new uPlot({
             width: Math.max(place.clientWidth, 200),
             height: 176,
-            scales: { x: { time: false } },
+            // Times are seen from zero, or their noise fills the chart.
+            scales: { x: { time: false }, ...(given.unit === " s" ? { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } } : {}) },
             legend: { live: true },
             cursor: { y: false },
             axes: [
                 { ...axis, ...(named ? { values: named, space: 90 } : {}) },
-                { ...axis, size: 74, values: ticks },
+                { ...axis, size: 74, values: (...asked) => ticks(...asked).map((each) => `${each}${given.unit}`) },
             ],
             series: [
                 { label: given.over, value: (_, at) => (names ? names[at] ?? "" : short(at)) },

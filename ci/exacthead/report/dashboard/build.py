@@ -13,6 +13,7 @@ from exacthead.errors import HarnessError
 from exacthead.report.dashboard import curves, rows
 from exacthead.report.dashboard.data import read
 from exacthead.report.dashboard.grid import grids
+from exacthead.report.dashboard.pages import TestPages, write
 from exacthead.report.html import assets, environment
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from exacthead.report.dashboard.data import Data, Fault, TestRow
+    from exacthead.report.dashboard.data import Data, Fault
+    from exacthead.report.dashboard.outcomes import TestRow
     from exacthead.triage.known import Known
 
 # So many runs are shown unless another number is asked for.
@@ -29,7 +31,6 @@ _MARK = ".exacthead-dashboard"
 _LISTED = 1000
 _SHIFTS = 20
 _FAULTS = 500
-_FAULTS_OF_A_TEST = 20
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Dashboard:
         labels = f"window.exactheadRuns = {json.dumps([run.label for run in data.runs])};\n"
         for name in ("page", "charts"):
             made = assets(charts=name == "charts")
-            _write(folder / "assets" / f"{name}.css", made.style)
-            _write(folder / "assets" / f"{name}.js", f"{labels}{made.script}")
+            write(folder / "assets" / f"{name}.css", made.style)
+            write(folder / "assets" / f"{name}.js", f"{labels}{made.script}")
         slowing = rows.slowing(data.tests, data.runs)
         self._grid(folder, curves.shifts(data.metrics, data.runs, _SHIFTS), slowing)
         items = curves.by_item(data.metrics, data.runs)
@@ -99,7 +100,8 @@ class Dashboard:
             flaky=rows.flakiest(data),
             files=files,
         )
-        self._tests(folder, files)
+        self._files(folder, files)
+        TestPages(data, self.known).write(folder, files)
 
     def _grid(
         self, folder: Path, shifts: Sequence[curves.Shift], slowing: Sequence[rows.Slowing]
@@ -121,44 +123,16 @@ class Dashboard:
                 runners=sorted({row.runner for row in grid.rows}),
             )
 
-    def _tests(self, folder: Path, files: Mapping[str, Sequence[TestRow]]) -> None:
-        faults = rows.faults_by_test(self.data.faults)
-        template = environment().get_template("dashboard/test.html")
-        page = assets(charts=True, linked="../../assets")
-        made = set()
+    def _files(self, folder: Path, files: Mapping[str, Sequence[TestRow]]) -> None:
         for file, tests in files.items():
-            place = rows.file_path(file)
             self._page(
-                folder, place, template="dashboard/file.html", up="../", file=file, tests=tests
+                folder,
+                rows.file_path(file),
+                template="dashboard/file.html",
+                up="../",
+                file=file,
+                tests=tests,
             )
-            for test in tests:
-                path = folder / rows.page_path(test.nodeid)
-                if path.parent not in made:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    made.add(path.parent)
-                mine = faults.get(test.nodeid, ())
-                text = template.render(
-                    page=page,
-                    up="../../",
-                    here="tests.html",
-                    test=test,
-                    score=self.data.score(test.nodeid),
-                    stretches=rows.stretches(test, self.data.runs),
-                    durations=rows.durations(test),
-                    faults=mine[:_FAULTS_OF_A_TEST],
-                    known=self._known(test),
-                    file_page=place,
-                    runs_address=self.runs_address,
-                )
-                _write(path, text)
-
-    def _known(self, test: TestRow) -> str:
-        """What is known of its failure where it ran last, in words; empty for nothing."""
-        runner = self.data.runs[test.runs[-1]].runner
-        entries = self.known.for_test(test.nodeid, runner)
-        return "; ".join(
-            f"{each.reason}: {each.issue} ({each.owner}, until {each.expires})" for each in entries
-        )
 
     def _page(
         self,
@@ -185,7 +159,7 @@ class Dashboard:
                 **values,
             )
         )
-        _write(folder / name, text)
+        write(folder / name, text)
 
 
 def build(
@@ -243,8 +217,3 @@ def _groups(faults: Sequence[Fault]) -> list[Group]:
             Group(last.failure_class, name, last.reason, len(members), tuple(tests), first, last)
         )
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    # A lone surrogate cannot be encoded; what is printed has none, what a script is given may.
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")

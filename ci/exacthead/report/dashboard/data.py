@@ -1,18 +1,13 @@
-"""What the dashboard shows, read from exacthead.sqlite in one pass for each of its tables.
-
-A row of outcomes is kept as arrays: 200 runs of 10,000 tests are two million outcomes.
-"""
+"""What the dashboard shows, read from exacthead.sqlite in one pass for each of its tables."""
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass, field, replace
-from statistics import median
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from exacthead.history import rows, trends
 from exacthead.history.tests import read_tests
-from exacthead.verdict import Kind
+from exacthead.report.dashboard.outcomes import TestRow, read_outcomes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,12 +16,6 @@ if TYPE_CHECKING:
     from exacthead.history.rows import RunRow
     from exacthead.history.tests import TestHistory
     from exacthead.history.trends import Series
-
-# A verdict as a small number; "flaky" is no verdict, and yet what a reader wants to see.
-VERDICTS = (*(str(kind) for kind in Kind), "flaky")
-FLAKY = len(VERDICTS) - 1
-PASSED = VERDICTS.index("passed")
-_RED = frozenset(VERDICTS.index(name) for name in ("failed", "crashed", "timed_out"))
 
 
 @dataclass(frozen=True)
@@ -59,54 +48,13 @@ class ItemRun:
     seconds: float
 
 
-@dataclass
-class TestRow:
-    """One test over all runs, oldest first.
+@dataclass(frozen=True)
+class Since:
+    """The first run of an unbroken row of faults, how many it has, the last pass before it."""
 
-    Attributes:
-        nodeid: its name.
-        file: that it lies in.
-        runs: the place in time of each run that had it.
-        verdicts: the codes of what became of it there.
-        seconds: how long it took; NaN when not known.
-    """
-
-    __test__ = False  # for pytest, to which the name looks like a test class
-
-    nodeid: str
-    file: str
-    runs: array[int] = field(default_factory=lambda: array("I"))
-    verdicts: bytearray = field(default_factory=bytearray)
-    seconds: array[float] = field(default_factory=lambda: array("f"))
-
-    @property
-    def last(self) -> str:
-        """What became of it the last time."""
-        return VERDICTS[self.verdicts[-1]]
-
-    @property
-    def red(self) -> bool:
-        """Whether it showed a fault the last time."""
-        return self.verdicts[-1] in _RED
-
-    @property
-    def odd(self) -> bool:
-        """Whether a fresh process ever disagreed in one run."""
-        return FLAKY in self.verdicts
-
-    @property
-    def reds(self) -> int:
-        """In how many runs it showed a fault."""
-        return sum(self.verdicts.count(code) for code in _RED)
-
-    def times(self, last: int = 0) -> list[float]:
-        """The known durations, of the last so many outcomes or of all."""
-        return [each for each in self.seconds[-last:] if each == each]  # noqa: PLR0124 - NaN
-
-    def usual(self, last: int = 20) -> float | None:
-        """The median of the last durations; None when none is known."""
-        known = self.times(last)
-        return median(known) if known else None
+    first: Run
+    runs: int
+    green: Run | None
 
 
 @dataclass(frozen=True)
@@ -169,6 +117,14 @@ class Data:
         suspect = self.suspects.get(nodeid)
         return suspect.score if suspect else 0.0
 
+    def since(self, nodeid: str) -> Since | None:
+        """Since when a test is red; None for one that is not."""
+        suspect = self.suspects.get(nodeid)
+        if suspect is None or suspect.since is None:
+            return None
+        green = None if suspect.green is None else self.runs[suspect.green]
+        return Since(self.runs[suspect.since], suspect.row, green)
+
 
 def read(database: sqlite3.Connection, most: int) -> Data:
     """All that the pages need.
@@ -203,7 +159,7 @@ def read(database: sqlite3.Connection, most: int) -> Data:
             items.setdefault((item.name, run.runner), []).append(one)
             kinds[item.name] = item.kind
         sets.setdefault(", ".join(sorted(each.name for each in listed[row.id])), []).append(row)
-    tests = _tests(
+    tests = read_outcomes(
         database, [(item.id, by_id[item.run]) for row in among for item in listed[row.id]]
     )
     suspects = [each.nodeid for each in tests if each.odd or each.reds]
@@ -220,34 +176,6 @@ def read(database: sqlite3.Connection, most: int) -> Data:
         build_times=trends.builds(database, among),
         problems=[text for (text,) in database.execute("SELECT DISTINCT text FROM note")],
     )
-
-
-def _tests(database: sqlite3.Connection, items: Sequence[tuple[int, Run]]) -> list[TestRow]:
-    made = {
-        test: TestRow(nodeid, file)
-        for test, nodeid, file in database.execute("SELECT id, nodeid, file FROM test")
-    }
-    # There are millions of outcomes: the database turns words into numbers, and nothing is looked
-    # up twice.
-    adders = {
-        test: (row.runs.append, row.verdicts.append, row.seconds.append)
-        for test, row in made.items()
-    }
-    codes = " ".join(f"WHEN '{name}' THEN {code}" for code, name in enumerate(VERDICTS))
-    # Item by item along the primary key: sorting all of them in the database takes longer.
-    query = (
-        f"SELECT test, CASE WHEN flaky THEN {FLAKY} ELSE CASE verdict {codes} END END, seconds"  # noqa: S608 - names of ours
-        " FROM outcome WHERE item = ?"
-    )
-    unknown = float("nan")
-    for item, run in items:
-        number = run.number
-        for test, verdict, seconds in database.execute(query, (item,)):
-            add_run, add_verdict, add_seconds = adders[test]
-            add_run(number)
-            add_verdict(verdict)
-            add_seconds(unknown if seconds is None else seconds)
-    return sorted((row for row in made.values() if row.runs), key=lambda row: row.nodeid)
 
 
 def _faults(database: sqlite3.Connection, runs: dict[int, Run]) -> list[Fault]:

@@ -1,32 +1,32 @@
-"""Tests over all runs: lists of them, and the page of each."""
+"""Tests over all runs: lists of them, and what the page of each says."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from math import isnan
 from statistics import median
 from typing import TYPE_CHECKING
 
 from exacthead.history.change import changes
-from exacthead.report.dashboard.data import PASSED, VERDICTS
+from exacthead.history.rows import WINDOW
+from exacthead.report.dashboard.outcomes import VERDICTS
 from exacthead.report.words import number, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from exacthead.history.change import Change
-    from exacthead.report.dashboard.data import Data, Fault, Run, TestRow
+    from exacthead.report.dashboard.data import Data, Fault, Run
+    from exacthead.report.dashboard.outcomes import TestRow
 
 # So many tests are listed as the slowest, slowing and most flaky ones.
 LISTED = 200
 # Stretches of one outcome that a page shows, the newest.
 _STRETCHES = 60
-# Finding changes of level costs; it is asked where a plain look finds one possible.
-_CANDIDATE = 1.1
-_LEAST_SECONDS = 0.05
-_LEAST = 10
+# What takes less is not looked at for slowing down: it is the noise of the machine.
+_SLOW_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -64,34 +64,36 @@ def file_path(file: str) -> str:
 def stretches(test: TestRow, runs: Sequence[Run]) -> tuple[Stretch, ...]:
     """What became of it, newest first: each unbroken row of one outcome."""
     found = []
-    at = 0
-    for code, group in groupby(test.verdicts):
-        count = sum(1 for _ in group)
-        known = [each for each in test.seconds[at : at + count] if each == each]  # noqa: PLR0124
+    at, left = 0, bytes(test.verdicts)
+    while left:
+        code = left[0]
+        rest = left.lstrip(left[:1])
+        end = at + len(left) - len(rest)
+        known = [each for each in test.seconds[at:end] if not isnan(each)]
         found.append(
             Stretch(
                 verdict=VERDICTS[code],
-                count=count,
+                count=end - at,
                 first=runs[test.runs[at]],
-                last=runs[test.runs[at + count - 1]],
+                last=runs[test.runs[end - 1]],
                 usual=median(known) if known else None,
             )
         )
-        at += count
+        at, left = end, rest
     return tuple(reversed(found[-_STRETCHES:]))
 
 
 def durations(test: TestRow) -> str:
     """What the script draws, as JSON: seconds in few digits, over the numbers of the runs."""
-    runs: Sequence[int] = test.runs
-    values = [f"{each:.4g}" for each in test.seconds]
-    if "nan" in values:
-        runs = [run for run, value in zip(runs, values, strict=True) if value != "nan"]
-        values = [each for each in values if each != "nan"]
+    runs, seconds = tuple(test.runs), tuple(test.seconds)
+    if isnan(sum(seconds)):
+        known = [each for each in zip(runs, seconds, strict=True) if not isnan(each[1])]
+        runs, seconds = tuple(run for run, _ in known), tuple(value for _, value in known)
     # By hand: there are thousands of pages with hundreds of numbers each.
+    values = ",".join(["%.4g"] * len(seconds)) % seconds
     return (
-        f'{{"over":"run","x":{_listed(tuple(runs))},"xs":"runs","series":'
-        f'[{{"name":"seconds","y":[{",".join(values)}]}}],"marks":[],"unit":" s"}}'
+        f'{{"over":"run","x":{_listed(runs)},"xs":"runs","series":'
+        f'[{{"name":"seconds","y":[{values}]}}],"marks":[],"unit":" s"}}'
     )
 
 
@@ -102,36 +104,25 @@ def _listed(runs: tuple[int, ...]) -> str:
 
 
 def slowest(tests: Iterable[TestRow]) -> list[TestRow]:
-    """Those with the longest usual time first."""
-    timed = [(each.usual(), each) for each in tests]
-    known = [(usual, each) for usual, each in timed if usual is not None]
+    """Those with the longest typical time first."""
+    known = [(each.typical, each) for each in tests if each.typical is not None]
     return [each for _, each in sorted(known, key=lambda pair: -pair[0])[:LISTED]]
 
 
 def slowing(tests: Iterable[TestRow], runs: Sequence[Run]) -> list[Slowing]:
-    """Those whose last change of level was to a longer time, the largest loss first."""
+    """Those whose last change of level was to a longer time, the largest loss first.
+
+    The last sixty passes of each are looked at.
+    """
     found = []
     for test in tests:
-        if not _may_be_slower(test.seconds):
+        if test.typical is None or test.typical < _SLOW_S:
             continue
-        passed = [
-            (run, value)
-            for run, value, code in zip(test.runs, test.seconds, test.verdicts, strict=True)
-            if code == PASSED and value == value  # noqa: PLR0124
-        ]
-        last = changes([value for _, value in passed])[-1:]
+        passes = test.passes(WINDOW)
+        last = changes([seconds for _, seconds in passes])[-1:]
         if last and last[0].after > last[0].before:
-            found.append(Slowing(test, last[0], runs[passed[last[0].at][0]]))
+            found.append(Slowing(test, last[0], runs[passes[last[0].at][0]]))
     return sorted(found, key=lambda each: each.change.before - each.change.after)[:LISTED]
-
-
-def _may_be_slower(seconds: Sequence[float]) -> bool:
-    """A look that costs little: the newest times against those of the first half."""
-    newest, oldest = seconds[-_LEAST:], seconds[: len(seconds) // 2]
-    if len(newest) < _LEAST:
-        return False
-    now = sorted(newest)[_LEAST // 2]
-    return now > _LEAST_SECONDS and now > _CANDIDATE * sorted(oldest)[len(oldest) // 2]
 
 
 def flakiest(data: Data) -> list[TestRow]:
