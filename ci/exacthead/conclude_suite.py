@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from exacthead import junit
@@ -16,6 +17,8 @@ from exacthead.units.verdict import details, shard_verdict
 from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from exacthead.ended import Ended
     from exacthead.judgement import Judgement
     from exacthead.runs.item import ItemOutcome, ItemRequest
@@ -43,7 +46,7 @@ def conclude_suite(ended: Ended, judgement: Judgement) -> ItemResult:
     # By a signal of its own, as a test may send one to its parent.
     killed = outcome.verdict.kind is Kind.CRASHED and (outcome.returncode or 0) < 0
     reading = read_results(request.folder.path, item.shard.nodeids, unfinished, killed=killed)
-    results = judgement.tests(reading.results)
+    results = judgement.tests([_without_secrets(each, ended.clean) for each in reading.results])
     faults = (*reading.faults, *item.shard.faults)
     verdict = shard_verdict(results, faults, outcome, may_skip=item.shard.may_skip)
     cases = results
@@ -57,6 +60,27 @@ def conclude_suite(ended: Ended, judgement: Judgement) -> ItemResult:
         details=(details(results),),
         notes=(*outcome.notes, *reading.notes, *notes),
     )
+
+
+def _without_secrets(result: TestResult, clean: Callable[[str], str]) -> TestResult:
+    """What a test said is compared with earlier runs, of which only what is masked is left."""
+    if not any(attempt.causes for attempt in result.attempts):
+        return result
+
+    def said(verdict: Verdict) -> Verdict:
+        return replace(verdict, reason=clean(verdict.reason))
+
+    attempts = tuple(
+        replace(
+            attempt,
+            causes=tuple(
+                replace(cause, verdict=said(cause.verdict), text=clean(cause.text))
+                for cause in attempt.causes
+            ),
+        )
+        for attempt in result.attempts
+    )
+    return replace(result, attempts=attempts, verdict=said(result.verdict))
 
 
 def _attempt(outcome: ItemOutcome, verdict: Verdict) -> Attempt:

@@ -9,7 +9,7 @@ from exacthead import junit
 from exacthead.runs.execute import plain_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from exacthead.junit import Case
     from exacthead.plan import Item
@@ -26,12 +26,14 @@ class Ended:
         request: what was asked of this machine.
         outcome: how its process ended, or that it never started.
         properties: what the JUnit file says of how its results came about.
+        clean: takes secrets out of a text.
     """
 
     item: Item
     request: ItemRequest
     outcome: ItemOutcome
     properties: Mapping[str, str]
+    clean: Callable[[str], str] = str
 
     def result(self, **found: Any) -> ItemResult:
         """The item's result: its process's facts, and fields of the result that say more."""

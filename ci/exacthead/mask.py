@@ -29,6 +29,14 @@ _CHUNK = 1 << 20
 _SAMPLE = 1 << 13
 _KEY_LINES = 400
 _BEGIN, _END = b"PRIVATE KEY-----", b"-----END "
+# Between the two: a line of it, or a part of one behind what a log or a traceback puts before it.
+_KEY_LINE = re.compile(rb"[ \t]*+[A-Za-z0-9+/]++={0,2}+([ \t]*+[\r\n]*+)")
+_KEY_PART = re.compile(rb"[A-Za-z0-9+/]{16,}+={0,2}+|[A-Za-z0-9+/]++={1,2}+(?=\s)")
+_KEY_ON_A_LINE = (
+    rb"(?:[A-Za-z0-9+/=]|\x20(?=[A-Za-z0-9+/=]{16})"
+    rb"|\\{1,8}+[nr](?:E?\x20{1,16}+(?:[-+>|]\x20)?+)?+)"
+)
+_NO_KEY = re.compile(rb'[<>"]')
 
 # The text that a form begins with, which is found quickly, and what follows; of a group, that is
 # the secret. The forms are those that their issuers document.
@@ -46,8 +54,9 @@ _FORMS: tuple[tuple[bytes, bytes], ...] = (
     (b"eyJ", rb"[\w-]{8,2048}+\.eyJ[\w-]{8,2048}+\.[\w-]{8,1024}+"),
     (b"earer ", rb"([\w.~+/-]{16,1024}+={0,2}+)"),
     (b"://", rb"([^\s/@:'\"<>]{1,256}+:[^\s/@'\"<>]{1,256}+)@"),
-    # A key on one line, as JSON and environments hold it.
-    (_BEGIN, rb"([A-Za-z0-9+/=\\]{16,7000}+)"),
+    # A key on one line, as JSON, environments and pytest's marks of lines have it; the escape of a
+    # quote is not of it.
+    (_BEGIN, rb"\x20?+(" + _KEY_ON_A_LINE + rb"{16,7000}+)"),
 )
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
@@ -150,9 +159,17 @@ class Masker:
                 raise
         return True
 
-    def folder(self, folder: Path) -> list[str]:
-        """Mask every text file in a folder; returns what could not be masked, a sentence each."""
-        files = (path for path in sorted(folder.rglob("*")) if not path.is_symlink())
+    def folder(self, folder: Path, without: Path | None = None) -> list[str]:
+        """Mask every text file in a folder, but for one that lies in it.
+
+        Returns:
+            What could not be masked, a sentence each.
+        """
+        files = (
+            path
+            for path in sorted(folder.rglob("*"))
+            if not (path.is_symlink() or (without and path.is_relative_to(without)))
+        )
         return [problem for path in files for problem in self.tried(path)]
 
     def tried(self, path: Path) -> list[str]:
@@ -246,8 +263,10 @@ class Stream:
             if _END in line:
                 self._key_lines = 0
             elif self._key_lines:
-                self._key_lines -= 1
-                lines[index] = MASK + line[len(line.rstrip(b"\r\n")) :]
+                # Where its end is missing, what follows is no key, and markup stays what it is.
+                self._key_lines = 0 if _NO_KEY.search(line) else self._key_lines - 1
+                whole = _KEY_LINE.fullmatch(line)
+                lines[index] = MASK + whole[1] if whole else _KEY_PART.sub(MASK, line)
             elif line.rstrip().endswith(_BEGIN):
                 self._key_lines = _KEY_LINES
         return b"".join(lines)

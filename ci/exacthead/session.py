@@ -18,7 +18,7 @@ from exacthead.errors import HarnessError
 from exacthead.evidence import evidence
 from exacthead.git import git
 from exacthead.head import read_head
-from exacthead.mask import Masker
+from exacthead.mask import Masker, masked
 from exacthead.masked_watch import MaskedWatch
 from exacthead.pace import Pace
 from exacthead.patch import keep_changes, read_kept
@@ -30,6 +30,7 @@ from exacthead.runs.files import write_text
 from exacthead.runs.folder import RunFolder, State
 from exacthead.runs.gates import Gates
 from exacthead.runs.interrupt import Interrupts
+from exacthead.units.places import ShardFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -220,10 +221,13 @@ class Session:
 
     def _conclude(self, request: ItemRequest, outcome: ItemOutcome) -> ItemResult:
         # Before anything is read of what it wrote: what is made of that holds no secret either.
-        problems = self.masker.folder(request.folder.path)
+        # Only streams are read as they are: a test is found in them by its exact name.
+        streams = ShardFiles(request.folder.path).folder
+        problems = self.masker.folder(request.folder.path, without=streams)
         item = self.plan.item(request.item_id)
-        ended = Ended(item, request, outcome, self._properties(item))
+        ended = Ended(item, request, outcome, self._properties(item), self.masker.text)
         result = conclude(ended, self.judgement)
+        problems += self.masker.folder(streams)
         # What the process's end said, and names of tests, come into these by other ways.
         for path in (request.folder.junit, request.folder.contract):
             problems += self.masker.tried(path)
@@ -239,8 +243,10 @@ class Session:
     def clean(self, model: Model) -> Model:
         """What is written of a run, without secrets."""
         text = model.model_dump_json()
-        clean = self.masker.text(text)
-        return model if clean == text else type(model).model_validate_json(clean)
+        if self.masker.text(text) == text:
+            return model
+        # Text by text: what a form takes out of JSON as a whole may leave no JSON.
+        return type(model).model_validate_json(json.dumps(masked(json.loads(text), self.masker)))
 
     def _properties(self, item: Item) -> dict[str, str]:
         """What every JUnit file says of how its results came about."""

@@ -9,6 +9,7 @@ import stat
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import pytest
@@ -81,6 +82,25 @@ def test_declared_variables_are_looked_up_and_short_ones_are_said() -> None:
     assert masker.unfit == ("PIN",)
     assert masker.holds_value("a hunter22 b")
     assert not masker.holds_value("1234")
+
+
+# What tests of masking are called, at their worst, and what stands around it in a file.
+PIECES = st.sampled_from(
+    ['"', "\\", "\n", "\\n", "&", "<", "@", ":", "://", " ", "a", "=", LONG, KEY, *TOKENS,
+     "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "Bearer ", "u:p"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+@example(f'["-----BEGIN PRIVATE KEY-----\\n{LONG}\\n"]')
+def test_no_form_takes_a_part_of_what_json_or_xml_is_made_of(text: str) -> None:
+    masker = of()
+
+    assert isinstance(json.loads(masker.text(json.dumps([text, "next"]))), list)
+    assert isinstance(json.loads(masker.text(json.dumps(json.dumps([text])))), str)
+    attribute = escape(text, {'"': "&quot;", "\n": "&#10;"})
+    parsed = ET.fromstring(masker.text(f'<a b="{attribute}">{escape(text)}</a>'))  # noqa: S314 - made here
+    assert parsed.tag == "a"
 
 
 def test_a_value_of_several_lines_is_masked_line_by_line() -> None:

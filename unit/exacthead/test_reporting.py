@@ -121,6 +121,32 @@ def test_a_token_in_a_test_s_output_is_in_no_file_of_the_run(small_repository: R
     assert TOKEN not in printed
 
 
+def test_a_key_in_a_test_s_name_breaks_no_result(small_repository: Repository) -> None:
+    # Put together where it runs; a form that took the escape of the quote would break every file.
+    named = """
+import pytest
+
+BEGIN = "-----BEGIN PRIVATE " + "KEY-----"
+KEY = "A1b2" * 9
+
+@pytest.mark.parametrize("text", [f'"{BEGIN}\\\\n{KEY}\\\\n"', f"{BEGIN} {KEY}"])
+def test_it(text):
+    assert text == f"{BEGIN}\\n{KEY}"
+"""
+    small_repository.commit({"unit/sums/test_sums.py": named})
+
+    code, printed = small_repository.exacthead("unit")
+
+    run = small_repository.run_folder()
+    assert code == 1, printed
+    assert "Traceback" not in printed
+    assert read_report(run).verdict == "2 new failures"
+    assert printed.splitlines()[-1] == "0 passed, 2 failed, 0 skipped"
+    held = [path.name for path in run.rglob("*") if path.is_file() and "A1b2" * 9 in read(path)]
+    # A test is run by its name, and its name is in the sources.
+    assert held == ["plan.json"]
+
+
 def read(path: object) -> str:
     with open(str(path), encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         return file.read()

@@ -12,7 +12,7 @@ _MARKS = {
     "passed": "✓",
     "failed": "✕",
     "crashed": "!",
-    "timed_out": "⧖",
+    "timed_out": "◔",
     "skipped": "⊘",
     "not_run": "○",
     "quarantined": "◆",
