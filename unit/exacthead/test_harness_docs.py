@@ -49,6 +49,8 @@ PAGES = {
     "plan": ("plan", "harness", "images"),
     "run": ("plan", "harness", "images"),
     "merge": ("workflows", "harness"),
+    "retry": ("workflows", "harness"),
+    "dashboard": ("report",),
     "workflows": ("workflows",),
 }
 # Where each table is described: from its heading to the next.
