@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import date
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -8,7 +9,7 @@ import pytest
 
 from exacthead.errors import HarnessError
 from exacthead.history.schema import connect
-from exacthead.report.dashboard import curves, rows
+from exacthead.report.dashboard import curves, pages, rows
 from exacthead.report.dashboard.build import build
 from exacthead.report.dashboard.data import Data, read
 from exacthead.report.dashboard.grid import HEADS, grids
@@ -130,6 +131,21 @@ def test_the_page_of_a_test_says_since_when_and_what_is_known(written: Path) -> 
     known = text(written / rows.page_path(nodeid(4))).text
     assert "the cache is cold: https://tracker.example/issues/7 (policy team, until" in known
     assert "Known failure no" in red
+
+
+def test_several_processes_write_the_same_pages(
+    database: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(database, tmp_path / "one", runs_address="", known=Known())
+    monkeypatch.setattr(pages, "_SHARE", TESTS // 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    build(database, tmp_path / "three", runs_address="", known=Known())
+
+    def held(folder: Path) -> dict[str, bytes]:
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+    assert held(tmp_path / "three") == held(tmp_path / "one")
 
 
 def test_a_page_keeps_its_address_in_each_build() -> None:

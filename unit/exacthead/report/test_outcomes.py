@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,6 @@ from exacthead.verdict import Kind
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-    from pathlib import Path
 
     from exacthead.report.dashboard.outcomes import TestRow
 
@@ -36,8 +36,8 @@ RUNS = st.lists(
 )
 
 
-def filled(path: Path, runs: Sequence[Sequence[dict[str, Outcome]]]) -> sqlite3.Connection:
-    database = connect(path)
+def filled(runs: Sequence[Sequence[dict[str, Outcome]]]) -> sqlite3.Connection:
+    database = connect(Path(":memory:"))
     for number, nodeid in enumerate(TESTS):
         file = nodeid.partition("::")[0]
         database.execute("INSERT INTO test VALUES (?, ?, ?)", (number, nodeid, file))
@@ -60,9 +60,8 @@ def filled(path: Path, runs: Sequence[Sequence[dict[str, Outcome]]]) -> sqlite3.
     return database
 
 
-def told(path: Path, runs: Sequence[Sequence[dict[str, Outcome]]]) -> Data:
-    path.unlink(missing_ok=True)
-    with closing(filled(path, runs)) as database:
+def told(runs: Sequence[Sequence[dict[str, Outcome]]]) -> Data:
+    with closing(filled(runs)) as database:
         return read(database, 60)
 
 
@@ -76,7 +75,7 @@ def seen(row: TestRow) -> list[tuple[int, str, float | None]]:
 @settings(deadline=None, max_examples=60)
 @given(RUNS)
 def test_nothing_is_lost_or_mixed_up_whichever_tests_ran_together(
-    tmp_path_factory: pytest.TempPathFactory, runs: list[list[dict[str, Outcome]]]
+    runs: list[list[dict[str, Outcome]]],
 ) -> None:
     expected: dict[str, list[tuple[int, str, float | None]]] = {}
     for run, items in enumerate(runs):
@@ -85,7 +84,7 @@ def test_nothing_is_lost_or_mixed_up_whichever_tests_ran_together(
                 end = (run, "flaky" if flaky else verdict, seconds)
                 expected.setdefault(name, []).append(end)
 
-    found = told(tmp_path_factory.getbasetemp() / "property.sqlite", runs)
+    found = told(runs)
 
     # Two items of one run have no order in time.
     key = str
@@ -101,23 +100,21 @@ def passed(seconds: float | None) -> Outcome:
     return ("passed", seconds, 1, False)
 
 
-def test_the_typical_time_is_that_of_the_last_twenty_passes(tmp_path: Path) -> None:
+def test_the_typical_time_is_that_of_the_last_twenty_passes() -> None:
     ends: list[Outcome] = [passed(9.0)] * 3 + [passed(0.5)] * 18
     ends += [("passed", 2.0, 2, True), ("failed", 60.0, 1, False), passed(None), passed(0.25)]
 
-    data = told(
-        tmp_path / "h.sqlite", [[{TESTS[0]: each, TESTS[1]: passed(0.75)}] for each in ends]
-    )
+    data = told([[{TESTS[0]: each, TESTS[1]: passed(0.75)}] for each in ends])
 
     # Eighteen of half a second, one that passed in a fresh process, one that was quicker.
     assert data.tests[0].typical == 0.5
     assert [each.nodeid for each in slowest(data.tests)] == [TESTS[1], TESTS[0]]
-    timeless = told(tmp_path / "i.sqlite", [[{TESTS[0]: ("failed", 3.0, 1, False)}]])
+    timeless = told([[{TESTS[0]: ("failed", 3.0, 1, False)}]])
     assert timeless.tests[0].typical is None
     assert slowest(timeless.tests) == []
 
 
-def test_only_what_became_slower_and_is_no_noise_of_the_machine_slows_down(tmp_path: Path) -> None:
+def test_only_what_became_slower_and_is_no_noise_of_the_machine_slows_down() -> None:
     def ends(number: int) -> dict[str, Outcome]:
         slow, jitter = number >= 12, number % 3 / 50
         return {
@@ -126,19 +123,18 @@ def test_only_what_became_slower_and_is_no_noise_of_the_machine_slows_down(tmp_p
             TESTS[2]: passed(0.02 if slow else 0.01),
         }
 
-    data = told(tmp_path / "h.sqlite", [[ends(number)] for number in range(20)])
+    data = told([[ends(number)] for number in range(20)])
 
     (slower,) = slowing(data.tests, data.runs)
     assert (slower.test.nodeid, slower.run.number) == (TESTS[0], 12)
     assert (slower.change.before, slower.change.after) == pytest.approx((1.02, 2.02))
 
 
-def test_the_flakiest_come_first_and_broken_ones_not_at_all(tmp_path: Path) -> None:
+def test_the_flakiest_come_first_and_broken_ones_not_at_all() -> None:
     names = dict(zip(TESTS, ("pff", "ppf", "fff"), strict=True))
     words = {"p": ("passed", 1.0, 1, False), "f": ("failed", 1.0, 1, False)}
 
     data = told(
-        tmp_path / "h.sqlite",
         [[{name: words[ends[run]] for name, ends in names.items()}] for run in range(3)]
         + [[{TESTS[0]: ("passed", 1.0, 2, True)}]],
     )
@@ -149,10 +145,10 @@ def test_the_flakiest_come_first_and_broken_ones_not_at_all(tmp_path: Path) -> N
     assert data.score(TESTS[0]) == pytest.approx(2 * 3 / 10)
 
 
-def test_what_did_not_run_ends_no_row_of_faults_and_known_ones_count(tmp_path: Path) -> None:
+def test_what_did_not_run_ends_no_row_of_faults_and_known_ones_count() -> None:
     kinds = ("passed", "failed", "skipped", "crashed", "quarantined")
 
-    data = told(tmp_path / "h.sqlite", [[{TESTS[0]: (kind, 1.0, 1, False)}] for kind in kinds])
+    data = told([[{TESTS[0]: (kind, 1.0, 1, False)}] for kind in kinds])
 
     since = data.since(TESTS[0])
     assert since is not None

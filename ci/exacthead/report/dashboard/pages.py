@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from exacthead.report.dashboard import rows
-from exacthead.report.html import assets, environment, escaped
+from exacthead.report.html import assets, environment, escaped, printed
+from exacthead.report.words import moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,12 +20,17 @@ if TYPE_CHECKING:
 
     from jinja2 import Template
 
-    from exacthead.report.dashboard.data import Data, Fault
+    from exacthead.report.dashboard.data import Data, Fault, Run
     from exacthead.report.dashboard.outcomes import TestRow
     from exacthead.triage.known import Known
 
+    _File = tuple[str, Sequence[TestRow]]
+
 _FAULTS = 20
 _UP = "../../"
+# So many pages take longer than to start a process for them.
+_SHARE = 1000
+_MOST_PROCESSES = 4
 
 
 def write(path: Path, text: str) -> None:
@@ -54,9 +64,29 @@ class TestPages:
             OSError: one cannot be written.
         """
         faults = rows.faults_by_test(self.data.faults)
+        shares = _shares(list(files.items()))
+        # They inherit what was read; nothing of it is sent, and nothing comes back.
+        fork = multiprocessing.get_context("fork")
+        helpers = [
+            fork.Process(target=self._share, args=(folder, share, faults)) for share in shares[1:]
+        ]
+        for helper in helpers:
+            helper.start()
+        try:
+            self._share(folder, shares[0], faults)
+        finally:
+            for helper in helpers:
+                helper.join()
+        if any(helper.exitcode for helper in helpers):
+            raise OSError("a process that writes pages of tests has failed, as it says above")
+
+    def _share(
+        self, folder: Path, files: Sequence[_File], faults: Mapping[str, Sequence[Fault]]
+    ) -> None:
         content = environment().get_template("dashboard/test_content.html")
+        places = [_place(run) for run in self.data.runs]
         made = set()
-        for file, tests in files.items():
+        for file, tests in files:
             frame = _Frame.around(file)
             for test in tests:
                 path = folder / rows.page_path(test.nodeid)
@@ -64,11 +94,19 @@ class TestPages:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     made.add(path.parent)
                 mine = faults.get(test.nodeid, ())[:_FAULTS]
-                write(path, frame.page(test.nodeid, self._content(content, test, mine)))
+                text = self._content(content, test, mine, places)
+                write(path, frame.page(test.nodeid, text))
 
-    def _content(self, content: Template, test: TestRow, faults: Sequence[Fault]) -> str:
+    def _content(
+        self,
+        content: Template,
+        test: TestRow,
+        faults: Sequence[Fault],
+        places: Sequence[Markup],
+    ) -> str:
         return content.render(
             test=test,
+            places=places,
             score=self.data.score(test.nodeid),
             since=self.data.since(test.nodeid),
             stretches=rows.stretches(test, self.data.runs),
@@ -86,6 +124,20 @@ class TestPages:
         return "; ".join(
             f"{each.reason}: {each.issue} ({each.owner}, until {each.expires})" for each in entries
         )
+
+
+def _shares(files: Sequence[_File]) -> list[Sequence[_File]]:
+    """The files in a part for each process that is worth its start."""
+    tests = sum(len(each) for _, each in files)
+    processes = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES, tests // _SHARE))
+    return [files[start::processes] for start in range(processes)]
+
+
+def _place(run: Run) -> Markup:
+    """A run as tables name it, with the way to it; made once for thousands of pages."""
+    return Markup(
+        '<a href="{}runs.html#{}"><code>{}</code></a> <span class="quiet">{}</span>'
+    ).format(_UP, *map(printed, (run.name, run.label, moment(run.started))))
 
 
 @dataclass(frozen=True)
