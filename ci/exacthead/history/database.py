@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from exacthead.classes.rules import load_rules
 from exacthead.errors import HarnessError
 from exacthead.history.ingest import Ingest
+from exacthead.history.packed import complete
 from exacthead.history.schema import connect
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def sync(connection: sqlite3.Connection, history: History, root: Path | None = N
     ended = [each for each in history.runs() if known.get(each.id) != _stamp(each.folder.path)]
     for run in reversed(ended):
         ingest.add(run, _stamp(run.folder.path))
+    complete(connection)
     return [run.id for run in reversed(ended)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from exacthead.classes import evidence
 from exacthead.classes.classify import classify
 from exacthead.errors import HarnessError
-from exacthead.history import facts, records
+from exacthead.history import facts, packed, records
 from exacthead.history.folders import UNREADABLE
 from exacthead.runs.folder import State
 from exacthead.shards.nodeid import file_of
@@ -136,6 +136,11 @@ class Ingest:
                 (item, ids[nodeid], str(each.kind), each.seconds, each.attempts, each.flaky)
                 for nodeid, each in rows.items()
             ],
+        )
+        packed.write(
+            self.connection,
+            item,
+            ((ids[nodeid], str(e.kind), e.seconds, e.flaky) for nodeid, e in rows.items()),
         )
         red = [each for each in rows.values() if each.kind in RED]
         for each in red:

@@ -152,8 +152,17 @@ JOIN item ON item.id = measurement.item
 JOIN run ON run.id = item.run;
 """
 
+_PACKED = """
+CREATE TABLE packed (
+    item INTEGER PRIMARY KEY REFERENCES item ON DELETE CASCADE,
+    tests BLOB NOT NULL,
+    verdicts BLOB NOT NULL,
+    seconds BLOB NOT NULL
+);
+"""
+
 # The n-th leads from version n-1 to version n; what was published is never edited, only added to.
-STEPS = (_TABLES, _VIEWS)
+STEPS = (_TABLES, _VIEWS, _PACKED)
 VERSION = len(STEPS)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 B = "u/test_a.py::test_b"
 TABLES = (
     *("run", "item", "test", "outcome", "fault", "contract_check", "metric", "measurement"),
-    *("coverage", "build", "note"),
+    *("coverage", "build", "note", "packed"),
 )
 
 

@@ -11,6 +11,8 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from exacthead.history.packed import complete
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -60,6 +62,7 @@ def fill(database: sqlite3.Connection, runs: int, tests: int) -> None:
     )
     for run in range(runs):
         _run(database, run, runs, times, jitter)
+    complete(database)
     database.execute("COMMIT")
 
 

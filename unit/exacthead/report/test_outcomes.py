@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exacthead.history.packed import VERDICTS, complete
 from exacthead.history.schema import connect
 from exacthead.report.dashboard.data import Data, read
 from exacthead.report.dashboard.rows import flakiest, slowest, slowing, stretches
@@ -57,6 +58,7 @@ def filled(runs: Sequence[Sequence[dict[str, Outcome]]]) -> sqlite3.Connection:
                 [(item, TESTS.index(name), *rest) for name, rest in outcomes.items()],
             )
             item += 1
+    complete(database)
     return database
 
 
@@ -132,7 +134,7 @@ def test_only_what_became_slower_and_is_no_noise_of_the_machine_slows_down() -> 
 
 def test_the_flakiest_come_first_and_broken_ones_not_at_all() -> None:
     names = dict(zip(TESTS, ("pff", "ppf", "fff"), strict=True))
-    words = {"p": ("passed", 1.0, 1, False), "f": ("failed", 1.0, 1, False)}
+    words: dict[str, Outcome] = {"p": ("passed", 1.0, 1, False), "f": ("failed", 1.0, 1, False)}
 
     data = told(
         [[{name: words[ends[run]] for name, ends in names.items()}] for run in range(3)]
@@ -156,3 +158,8 @@ def test_what_did_not_run_ends_no_row_of_faults_and_known_ones_count() -> None:
     assert (since.first.number, since.runs, since.green.number) == (1, 3, 0)
     assert data.tests[0].reds == 3
     assert not data.tests[0].red
+
+
+def test_a_code_keeps_its_meaning_and_every_verdict_has_one() -> None:
+    assert VERDICTS[:3] == ("passed", "failed", "crashed")
+    assert set(VERDICTS) == {*map(str, Kind), "flaky"}

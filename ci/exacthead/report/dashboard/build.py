@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -192,13 +193,17 @@ def build(
     try:
         fresh.mkdir(parents=True)
         (fresh / _MARK).touch()
-        Dashboard(read(database, last), runs_address, known).write(fresh)
+        made = Dashboard(read(database, last), runs_address, known)
+        # What was read stays to the end: no search for garbage in it, and none in any helper.
+        gc.freeze()
+        made.write(fresh)
         if into.exists():
             into.rename(old)
         fresh.rename(into)
     except OSError as error:
         raise HarnessError(asked, str(error), "give a folder that can be written to") from error
     finally:
+        gc.unfreeze()
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
     return into / "index.html"

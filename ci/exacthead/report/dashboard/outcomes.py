@@ -10,6 +10,7 @@ from math import isnan
 from statistics import median
 from typing import TYPE_CHECKING
 
+from exacthead.history.packed import VERDICTS, read
 from exacthead.units.result import FAULTS, RED
 from exacthead.verdict import Kind
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
     from exacthead.report.dashboard.data import Run
 
-# A verdict as a small number; "flaky" is no verdict, and yet what a reader wants to see.
-VERDICTS = (*(str(kind) for kind in Kind), "flaky")
-_FLAKY = len(VERDICTS) - 1
+_FLAKY = VERDICTS.index("flaky")
 _PASSES = frozenset({VERDICTS.index(Kind.PASSED), _FLAKY})
 _FAULTS = frozenset(VERDICTS.index(kind) for kind in FAULTS)
 _RED = frozenset(VERDICTS.index(kind) for kind in RED)
@@ -100,6 +99,7 @@ class TestRow:
 class _Block:
     """Items that had the same tests: after one run's outcomes those of the next, test by test."""
 
+    tests: array[int]
     runs: array[int] = field(default_factory=lambda: array("I"))
     verdicts: bytearray = field(default_factory=bytearray)
     seconds: array[float] = field(default_factory=lambda: array("f"))
@@ -116,9 +116,9 @@ def read_outcomes(database: sqlite3.Connection, items: Iterable[tuple[int, Run]]
         test: TestRow(nodeid, file)
         for test, nodeid, file in database.execute("SELECT id, nodeid, file FROM test")
     }
-    for tests, block in _blocks(database, items).items():
-        width = len(tests)
-        for at, test in enumerate(tests):
+    for block in _blocks(database, items):
+        width = len(block.tests)
+        for at, test in enumerate(block.tests):
             row = made[test]
             row.runs.extend(block.runs)
             row.verdicts.extend(block.verdicts[at::width])
@@ -129,31 +129,20 @@ def read_outcomes(database: sqlite3.Connection, items: Iterable[tuple[int, Run]]
     return rows
 
 
-def _blocks(
-    database: sqlite3.Connection, items: Iterable[tuple[int, Run]]
-) -> dict[tuple[int, ...], _Block]:
+def _blocks(database: sqlite3.Connection, items: Iterable[tuple[int, Run]]) -> Iterable[_Block]:
     """All outcomes by the tests that were together: most items have the tests of the run before."""
-    codes = " ".join(f"WHEN '{name}' THEN {code}" for code, name in enumerate(VERDICTS))
-    # Item by item along the primary key: sorting all of them in the database takes longer.
-    query = (
-        f"SELECT test, CASE WHEN flaky THEN {_FLAKY} ELSE CASE verdict {codes} END END, seconds"  # noqa: S608 - names of ours
-        " FROM outcome WHERE item = ? ORDER BY test"
-    )
-    unknown = float("nan")
-    blocks: dict[tuple[int, ...], _Block] = {}
+    blocks: dict[bytes, _Block] = {}
     for item, run in items:
-        # Columns, for whole ones are handled where rows would be one by one.
-        columns = tuple(zip(*database.execute(query, (item,)), strict=True))
-        if not columns:
+        columns = read(database, item)
+        if columns is None:
             continue
-        tests, verdicts, seconds = columns
-        if None in seconds:
-            seconds = tuple(unknown if each is None else each for each in seconds)
-        block = blocks.setdefault(tests, _Block())
+        if columns.tests not in blocks:
+            blocks[columns.tests] = _Block(columns.numbers())
+        block = blocks[columns.tests]
         block.runs.append(run.number)
-        block.verdicts.extend(verdicts)
-        block.seconds.extend(seconds)
-    return blocks
+        block.verdicts.extend(columns.verdicts)
+        block.seconds.extend(columns.seconds)
+    return blocks.values()
 
 
 def _in_time(row: TestRow) -> None:

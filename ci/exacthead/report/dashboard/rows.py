@@ -10,8 +10,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from exacthead.history.change import changes
+from exacthead.history.packed import VERDICTS
 from exacthead.history.rows import WINDOW
-from exacthead.report.dashboard.outcomes import VERDICTS
 from exacthead.report.words import number, seconds
 
 if TYPE_CHECKING:
