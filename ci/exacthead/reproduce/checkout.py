@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exacthead.bootstrap import cache_folder
 from exacthead.changes import EMPTY, read_changes, toplevel
@@ -127,16 +128,19 @@ def _sweep(top: Path, heads: Path) -> None:
 
 def _remove(top: Path, tree: Path) -> None:
     if tree.exists():
-        shutil.rmtree(tree, onerror=_open)
+        _open(tree)
+        shutil.rmtree(tree)
     # Only ours: to prune would forget every work tree of the user's that is not mounted now.
     if f"worktree {tree}" in git(top, "worktree", "list", "--porcelain").splitlines():
         # Twice, since git keeps one locked whose making was killed.
         git(top, "worktree", "remove", "--force", "--force", str(tree))
 
 
-def _open(again: Any, path: str, _reason: Any) -> None:
-    """Let the owner into a folder that a test has closed, and try once more."""
-    for closed in (Path(path).parent, Path(path)):
-        if closed.is_dir() and not closed.is_symlink():
-            closed.chmod(0o700)
-    again(path)
+def _open(tree: Path) -> None:
+    """Let the owner into every folder, since a test may have closed one."""
+    tree.chmod(0o700)
+    for folder, names, _ in os.walk(tree):
+        for name in names:
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
