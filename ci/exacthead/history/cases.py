@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from exacthead.junit import CaseRecord, Problem, read_junit
 from exacthead.triage.signature import message, of_messages
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
     from exacthead.junit import ResultRecord
 
 
-@dataclass(frozen=True)
-class PastCase:
-    """One test of an earlier run.
+class PastCase(NamedTuple):
+    """One test of an earlier run; a tuple, since a run has a hundred thousand.
 
     Attributes:
         nodeid: the test's.

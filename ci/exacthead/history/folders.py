@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from exacthead.history.cases import PastCase
     from exacthead.verdict import Kind
 
 _RUN_ID = re.compile(r"(\d{8}-\d{6})-\S+", re.ASCII)
@@ -149,17 +150,33 @@ class History:
         self, run: Run, item: str, mentioning: Collection[str] = ()
     ) -> Iterator[Outcome]:
         """The same of one item."""
+        if run.items[item] == _LEG:
+            if not mentioning or item in mentioning:
+                yield from self._leg(run, item)
+            return
+        for case in self.cases(run, item, mentioning):
+            yield Outcome(run, item, *case)
+
+    def cases(
+        self, run: Run, item: str, mentioning: Collection[str] = ()
+    ) -> Iterator[PastCase]:
+        """The tests of a suite's item alone, without what all outcomes of the run share."""
         folder = run.folder.item_path(item)
-        leg = run.items[item] == _LEG
-        source = folder.result if leg else folder.junit
+        source = folder.junit
         if run.state is State.ABANDONED and not source.exists():
             return  # it never got there
         try:
-            if not leg:
-                if not mentioning or _mentions(source, mentioning):
-                    yield from _tests(run, item, source)
-            elif not mentioning or item in mentioning:
-                yield _leg(run, item, source)
+            if not mentioning or _mentions(source, mentioning):
+                yield from read_cases(source)
+        except UNREADABLE as error:
+            self.note(folder.path, error)
+
+    def _leg(self, run: Run, item: str) -> Iterator[Outcome]:
+        folder = run.folder.item_path(item)
+        if run.state is State.ABANDONED and not folder.result.exists():
+            return
+        try:
+            yield _leg(run, item, folder.result)
         except UNREADABLE as error:
             self.note(folder.path, error)
 
@@ -210,22 +227,6 @@ def _leg(run: Run, item: str, path: Path) -> Outcome:
     fault = of_messages([verdict.reason]) if verdict.kind in FAULTS else ""
     reason = " ".join(verdict.reason.split())
     return Outcome(run, item, "", verdict.kind, result.seconds, fault, reason=reason)
-
-
-def _tests(run: Run, item: str, path: Path) -> Iterator[Outcome]:
-    for case in read_cases(path):
-        yield Outcome(
-            run=run,
-            item=item,
-            nodeid=case.nodeid,
-            kind=case.kind,
-            seconds=case.seconds,
-            signature=case.signature,
-            flaky=case.flaky,
-            reason=case.reason,
-            text=case.text,
-            attempts=case.attempts,
-        )
 
 
 def _mentions(path: Path, texts: Collection[str]) -> bool:

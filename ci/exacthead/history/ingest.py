@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from exacthead.classes.classify import Evidence
     from exacthead.classes.rules import Rule
-    from exacthead.history.folders import History, Outcome, Run
+    from exacthead.history.cases import PastCase
+    from exacthead.history.folders import History, Run
     from exacthead.verdict import Verdict
 
 _REASON_LENGTH = 2000
@@ -113,8 +114,7 @@ class Ingest:
             *(str(verdict.kind), verdict.reason[:_REASON_LENGTH], result.required, seconds),
             *(result.started, result.peak_pss_mb, run.plan.images.get(planned.id, "")),
         )
-        outcomes = self.history.item_outcomes(run, planned.id)
-        told = planned.kind != "leg" and self._outcomes(item, outcomes)
+        told = planned.kind != "leg" and self._outcomes(item, self.history.cases(run, planned.id))
         if verdict.kind in RED and not told:
             self._item_fault(item, verdict, evidence.of_item(folder, verdict))
         if planned.kind == "leg":
@@ -122,25 +122,27 @@ class Ingest:
                 self.history.note(path, why)
         return seconds
 
-    def _outcomes(self, item: int, outcomes: Iterable[Outcome]) -> bool:
+    def _outcomes(self, item: int, cases: Iterable[PastCase]) -> bool:
         """The tests of a suite's item; returns whether one of them showed a fault."""
-        rows: dict[str, Outcome] = {}
-        for outcome in outcomes:
+        rows: dict[str, PastCase] = {}
+        for case in cases:
             # Of two cases of one test the one that shows a fault tells more.
-            if outcome.nodeid not in rows or outcome.kind in RED:
-                rows[outcome.nodeid] = outcome
+            if case.nodeid not in rows or case.kind in RED:
+                rows[case.nodeid] = case
         ids = self._ids(rows)
+        # By their numbers, which is where the tables have them.
+        numbered = sorted((ids[nodeid], case) for nodeid, case in rows.items())
         self.connection.executemany(
             "INSERT INTO outcome VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (item, ids[nodeid], str(each.kind), each.seconds, each.attempts, each.flaky)
-                for nodeid, each in rows.items()
+                (item, test, case.kind.value, case.seconds, case.attempts, case.flaky)
+                for test, case in numbered
             ],
         )
         packed.write(
             self.connection,
             item,
-            ((ids[nodeid], str(e.kind), e.seconds, e.flaky) for nodeid, e in rows.items()),
+            [(test, case.kind.value, case.seconds, case.flaky) for test, case in numbered],
         )
         red = [each for each in rows.values() if each.kind in RED]
         for each in red:

@@ -10,8 +10,8 @@ for each in read_junit(path):
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from xml.etree.ElementTree import Element, XMLPullParser
 
 from junitparser import SystemErr, SystemOut
@@ -22,7 +22,7 @@ from exacthead.junit.file import opened
 from exacthead.junit.suite import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from exacthead.junit.file import JUnitFile
@@ -46,17 +46,16 @@ class ResultRecord:
     text: str
 
 
-@dataclass(frozen=True)
-class CaseRecord:
-    """One test case.
+class CaseRecord(NamedTuple):
+    """One test case; a tuple, since there may be a million.
 
     Attributes:
         suite: the names of the suites around it, the outermost first.
         seconds: None when the file does not say, or says what is no time.
         outcome: the worst of the results.
+        properties: of the case, wherever its writer put them.
         results: in the order of the file; none for a pass.
         reruns: results of attempts that were not the last; they count nowhere.
-        properties: of the case, wherever its writer put them.
     """
 
     suite: tuple[str, ...]
@@ -64,11 +63,11 @@ class CaseRecord:
     name: str
     seconds: float | None
     outcome: Outcome
+    properties: dict[str, str]
     results: tuple[ResultRecord, ...] = ()
     reruns: tuple[ResultRecord, ...] = ()
     stdout: str = ""
     stderr: str = ""
-    properties: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,29 +130,14 @@ def cases(file: JUnitFile, suite: Suite) -> Iterator[CaseRecord]:
 
 
 def _records(file: JUnitFile, suite: Suite) -> Iterator[CaseRecord | SuiteRecord]:
-    parser: XMLPullParser[Element] = XMLPullParser(("start", "end"))
-    open_elements: list[Element] = []
     own = _Shell()
-    for block in file.text(suite):
-        parser.feed(block)
-        for happening in parser.read_events():
-            event, element = happening[0], happening[-1]
-            if not isinstance(element, Element):
-                continue
-            if event == "start":
-                open_elements.append(element)
-                continue
-            open_elements.pop()
-            if len(open_elements) != 1:
-                continue
-            if element.tag == "testcase":
-                own.cases += 1
-                yield _case(suite.path, element, own.by_case.get(own.cases, {}))
-            else:
-                own.take(element)
-            # What was read is forgotten, or a million cases would stay in memory.
-            open_elements[0].clear()
-    parser.close()
+    path, by_case = suite.path, own.by_case
+    for element in _children(file.text(suite)):
+        if element.tag == "testcase":
+            own.cases += 1
+            yield _case(path, element, by_case.get(own.cases) or {})
+        else:
+            own.take(element)
     yield SuiteRecord(
         path=suite.path,
         **{name: suite.counts[name] for name in NUMBERS},
@@ -163,6 +147,26 @@ def _records(file: JUnitFile, suite: Suite) -> Iterator[CaseRecord | SuiteRecord
         stdout="".join(own.stdout),
         stderr="".join(own.stderr),
     )
+
+
+def _children(blocks: Iterable[bytes]) -> Iterator[Element]:
+    """The children of the suite, each when it is whole; memory holds those of one block.
+
+    Events would say when each of them ends, and cost as much as all the rest.
+    """
+    parser: XMLPullParser[Element] = XMLPullParser(("start",))
+    root = None
+    for block in blocks:
+        parser.feed(block)
+        for _, element in parser.read_events():
+            if root is None:
+                root = element
+        if root is not None:
+            # Only the last one may go on in the next block.
+            yield from root[:-1]
+            del root[:-1]
+    parser.close()
+    yield from () if root is None else root
 
 
 class _Shell:
