@@ -157,9 +157,7 @@ class History:
         for case in self.cases(run, item, mentioning):
             yield Outcome(run, item, *case)
 
-    def cases(
-        self, run: Run, item: str, mentioning: Collection[str] = ()
-    ) -> Iterator[PastCase]:
+    def cases(self, run: Run, item: str, mentioning: Collection[str] = ()) -> Iterator[PastCase]:
         """The tests of a suite's item alone, without what all outcomes of the run share."""
         folder = run.folder.item_path(item)
         source = folder.junit

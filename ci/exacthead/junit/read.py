@@ -155,12 +155,12 @@ def _children(blocks: Iterable[bytes]) -> Iterator[Element]:
     Events would say when each of them ends, and cost as much as all the rest.
     """
     parser: XMLPullParser[Element] = XMLPullParser(("start",))
-    root = None
+    root: Element | None = None
     for block in blocks:
         parser.feed(block)
-        for _, element in parser.read_events():
-            if root is None:
-                root = element
+        for happening in parser.read_events():
+            if root is None and isinstance(happening[-1], Element):
+                root = happening[-1]
         if root is not None:
             # Only the last one may go on in the next block.
             yield from root[:-1]
