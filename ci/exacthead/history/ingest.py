@@ -13,9 +13,10 @@ from exacthead.errors import HarnessError
 from exacthead.history import facts, packed, records
 from exacthead.history.folders import UNREADABLE
 from exacthead.runs.folder import State
-from exacthead.shards.nodeid import file_of
+from exacthead.shards.nodeid import files_of
 from exacthead.triage.signature import of_messages
 from exacthead.units.result import FAULTS, RED
+from exacthead.verdict import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from exacthead.verdict import Verdict
 
 _REASON_LENGTH = 2000
+_SAID = {kind: kind.value for kind in Kind}
 
 
 @dataclass
@@ -135,14 +137,14 @@ class Ingest:
         self.connection.executemany(
             "INSERT INTO outcome VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (item, test, case.kind.value, case.seconds, case.attempts, case.flaky)
+                (item, test, _SAID[case.kind], case.seconds, case.attempts, case.flaky)
                 for test, case in numbered
             ],
         )
         packed.write(
             self.connection,
             item,
-            [(test, case.kind.value, case.seconds, case.flaky) for test, case in numbered],
+            [(test, _SAID[case.kind], case.seconds, case.flaky) for test, case in numbered],
         )
         red = [each for each in rows.values() if each.kind in RED]
         for each in red:
@@ -171,10 +173,8 @@ class Ingest:
         for number, nodeid in known:
             self._tests[nodeid] = self._newest_test = number
         new = [nodeid for nodeid in nodeids if nodeid not in self._tests]
-        rows = [
-            (number, nodeid, file_of(nodeid))
-            for number, nodeid in enumerate(new, self._newest_test + 1)
-        ]
+        numbers = range(self._newest_test + 1, self._newest_test + 1 + len(new))
+        rows = list(zip(numbers, new, files_of(new), strict=True))
         self.connection.executemany("INSERT INTO test VALUES (?, ?, ?)", rows)
         for number, nodeid, _ in rows:
             self._tests[nodeid] = self._newest_test = number
