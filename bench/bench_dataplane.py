@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import ray
+import torch
+from tensordict import TensorDict
 
 from posttrain.dataplane import DataPlane, MemoryPlane
-from posttrain.dataplane.batches import Batch, from_tensors, to_tensors
 from posttrain.dataplane.transfer_queue import TransferQueuePlane
 
 if TYPE_CHECKING:
@@ -86,17 +87,22 @@ class OwnSide:
 
     def put(self, rows: Mapping[str, Row]) -> Any:
         """Store rows; return TransferQueue's metadata."""
-        columns: dict[str, list[np.ndarray]] = {
-            field: [np.asarray(row[field]) for row in rows.values()] for field in FIELDS
+        # Nested also where all rows have one length: a unit then keeps each in a buffer of its own.
+        columns = {
+            field: torch.nested.as_nested_tensor(
+                [torch.from_numpy(np.asarray(row[field])) for row in rows.values()],
+                layout=torch.jagged,
+            )
+            for field in FIELDS
         }
-        tensors = to_tensors(Batch(list(range(len(rows))), columns))
+        tensors = TensorDict(columns, batch_size=[len(rows)])
         return self._run(self._client.async_put(tensors, partition_id=f"{PARTITION}-own"))
 
     def get(self, found: Any) -> list[dict[str, Value]]:
         """Read rows."""
         read = self._run(self._client.async_get_data(found))
-        batch = from_tensors(read, found.size, FIELDS)
-        return [{field: batch.columns[field][row] for field in FIELDS} for row in range(found.size)]
+        columns = {field: [each.numpy() for each in read[field].unbind()] for field in FIELDS}
+        return [{field: columns[field][row] for field in FIELDS} for row in range(found.size)]
 
     def clear(self, found: Any) -> None:
         """Free rows."""

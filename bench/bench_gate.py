@@ -53,7 +53,7 @@ from bench.gate_tables import (
     show_memory,
     show_sustained,
 )
-from posttrain.imports import keep_what_exists
+from posttrain.imports import serve_promptly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -240,7 +240,7 @@ def main() -> int:
         tempfile.TemporaryDirectory() as temporary,
         stack(options.gym, options.store, options.generated, Path(temporary)) as running,
     ):
-        keep_what_exists()  # as the single controller does
+        serve_promptly()  # as the single controller does
         measured = asyncio.run(Bench(running, options).run())
     print(f"store: {options.store}; load {os.getloadavg()[0]:.1f}")
     if measured.sustained:

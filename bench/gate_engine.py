@@ -35,7 +35,7 @@ from nemo_gym.token_id_capture.staging import CaptureAdmission, RolloutTokenCapt
 from posttrain.capture.settings import CaptureSettings
 from posttrain.capture.staging import open_store
 from posttrain.capture.worker.prefix import resolve
-from posttrain.imports import keep_what_exists
+from posttrain.imports import serve_promptly
 
 if TYPE_CHECKING:
     from nemo_gym.token_id_capture.staging import CommitCoords, StagedCallRecord, StageResult
@@ -239,7 +239,7 @@ def main() -> None:
         ray.init(address=options.ray, logging_level="ERROR", log_to_driver=False)
     store = open_store(CaptureSettings(**json.loads(options.capture)))
     bound = socket.socket(fileno=options.socket)
-    keep_what_exists()  # as a generation worker does
+    serve_promptly()  # as a generation worker does
     asyncio.run(serve(Engine(store, options.generated), bound))
     sys.stdout.flush()
     # Nothing is left to save, and Ray takes its time.

@@ -106,6 +106,7 @@ class Stack:
         return {
             "trainer": os.getpid(),
             "gate": self.gate.pid,
+            "agents": self.gate.pids["gym-servers"],
             "plain Gym": self.plain.pid,
             "engine": self.engine.child.pid,
             **self.store.pids(),

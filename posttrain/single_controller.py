@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from posttrain.command import command
 from posttrain.config import SingleRecipe, explain
-from posttrain.imports import keep_what_exists
+from posttrain.imports import serve_promptly
 from posttrain.interpreters import check_interpreters, libraries
 from posttrain.launch import Launch, check, launched
 
@@ -133,7 +133,7 @@ class Equipment:
         """
         from posttrain.controller.source import AnswerReader
 
-        keep_what_exists()
+        serve_promptly()
         if not self._recipe.token_capture.enabled:
             return AnswerReader()
         from posttrain.capture.gate.servers import Gate

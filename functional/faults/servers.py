@@ -39,7 +39,8 @@ def main() -> None:
         if fault == "wrong_bearer":
             os.environ[BEARER] = secrets.token_urlsafe(32)
         elif fault == "slow_gate":
-            arguments = slow_gate(arguments)
+            if any(each.startswith(f"{GATE}=") for each in arguments):
+                arguments = slow_gate(arguments)
         else:
             faulty_agent(fault)
     os.execv(python, [python, *arguments])  # noqa: S606 - no shell is wanted

@@ -103,7 +103,7 @@ def content_of(rows: Mapping[str, Row], kinds: Mapping[str, Mapping[str, Kind]])
     for key in sorted(rows):
         for field in sorted(rows[key]):
             kind = kinds[key][field]
-            content = to_wire(rows[key][field], kind).tobytes()
+            content = to_wire(rows[key][field], kind)
             digest.update(repr((key, field, kind, len(content))).encode())
             digest.update(content)
     return digest.hexdigest()

@@ -10,18 +10,19 @@ import asyncio
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from posttrain.dataplane.batches import SERIAL, Batch, from_tensors, to_tensors
+from posttrain.dataplane.batches import SERIAL, Batch
+from posttrain.dataplane.indexes import IndexPool
+from posttrain.dataplane.notices import Notices
 from posttrain.dataplane.processes import CONTROLLER
 from posttrain.dataplane.tq import AsyncTransferQueueClient, BatchMeta
 from posttrain.dataplane.units import server_info
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Collection, Coroutine, Mapping, Sequence
     from concurrent.futures import Future
 
     from posttrain.dataplane.ledger import Place
@@ -50,6 +51,9 @@ class QueueClient:
         except BaseException:
             self._client.close()
             raise
+        self._manager = self._client.storage_manager
+        self._notices = Notices(self._manager.notify_data_update)
+        self._pools: dict[str, IndexPool] = {}
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
@@ -86,17 +90,42 @@ class QueueClient:
         return written
 
     async def _write(self, partition: str, batch: Batch) -> list[int]:
-        # What the client's own `async_put` does, without the request that sets metadata of one's
-        # own: there are none, and it is a tenth of a put.
-        tensors = to_tensors(batch)
-        meta = await self._client.async_get_meta(
-            data_fields=list(tensors.keys()),
-            batch_size=len(batch.serials),
-            partition_id=partition,
-            mode="insert",
+        # A unit keeps any values as they come. The library's own put makes tensors of them first,
+        # row by row and back, which took most of its time.
+        indexes = await self._pool(partition).take(len(batch.serials))
+        columns: dict[str, Sequence[Any]] = {SERIAL: batch.serials, **batch.columns}
+        puts = (
+            self._manager._put_to_single_storage_unit(  # noqa: SLF001
+                part.global_indexes,
+                {
+                    field: [values[row] for row in part.batch_positions]
+                    for field, values in columns.items()
+                },
+                target_storage_unit=unit,
+            )
+            for unit, part in self._parts(indexes)
         )
-        indexes = _indexes(meta, len(batch.serials))
-        await self._client.storage_manager.put_data(tensors, meta)
+        await asyncio.gather(*puts)
+        await self._notices.add(partition, indexes, columns)
+        return indexes
+
+    def _parts(self, indexes: Sequence[int]) -> Collection[tuple[str, Any]]:
+        """Which unit has which of the indexes, and at which places these are."""
+        parts: dict[str, Any] = self._manager._group_by_hash(list(indexes))  # noqa: SLF001
+        return parts.items()
+
+    def _pool(self, partition: str) -> IndexPool:
+        if partition not in self._pools:
+            self._pools[partition] = IndexPool(partial(self._indexes, partition))
+        return self._pools[partition]
+
+    async def _indexes(self, partition: str, count: int) -> list[int]:
+        meta = await self._client.async_get_meta(
+            data_fields=[SERIAL], batch_size=count, partition_id=partition, mode="insert"
+        )
+        indexes: list[int] = meta.global_indexes
+        if len(set(indexes)) != count:
+            raise RuntimeError(f"TransferQueue gave {count} rows {len(set(indexes))} indexes")
         return indexes
 
     def undo(self, partition: str, writing: Future[list[list[int]]]) -> None:
@@ -116,23 +145,35 @@ class QueueClient:
 
         writing.add_done_callback(free)
 
-    async def read(self, partition: str, places: Sequence[Place], fields: Sequence[str]) -> Batch:
+    async def read(self, places: Sequence[Place], fields: Sequence[str]) -> Batch:
         """Read columns of rows, in the order of their places.
 
         Raises:
             StorageKeyNotFoundError: a unit has nothing under one of the indexes.
             RuntimeError: a unit's own error, or not every value came back.
         """
-        meta = BatchMeta(
-            global_indexes=[place.slot for place in places],
-            partition_ids=[partition] * len(places),
-            field_schema={field: {} for field in (SERIAL, *fields)},
-            production_status=np.ones(len(places), dtype=np.int8),
+        parts = self._parts([place.slot for place in places])
+        gets = (
+            self._manager._get_from_single_storage_unit(  # noqa: SLF001
+                part.global_indexes, [SERIAL, *fields], target_storage_unit=unit
+            )
+            for unit, part in parts
         )
-        return from_tensors(await self._client.async_get_data(meta), len(places), fields)
+        columns: dict[str, list[Any]] = {field: [None] * len(places) for field in (SERIAL, *fields)}
+        for (unit, part), (_, found) in zip(parts, await asyncio.gather(*gets), strict=True):
+            for field, column in columns.items():
+                if len(found[field]) != len(part.batch_positions):
+                    msg = (
+                        f"{unit} gave {len(found[field])} {field!r} of {len(part.batch_positions)}"
+                    )
+                    raise RuntimeError(msg)
+                for row, value in zip(part.batch_positions, found[field], strict=True):
+                    column[row] = value
+        return Batch(columns.pop(SERIAL), columns)
 
     async def free(self, partition: str, indexes: Sequence[int]) -> None:
         """Delete rows, whose indexes others may get from now on."""
+        await self._notices.told()
         await self._client.async_clear_samples(
             BatchMeta(global_indexes=list(indexes), partition_ids=[partition] * len(indexes))
         )
@@ -141,13 +182,6 @@ class QueueClient:
         """Give up what still runs, end the loop and close the connections. Idempotent."""
         with self._lock:
             self._end()
-
-
-def _indexes(meta: BatchMeta, rows: int) -> list[int]:
-    indexes: list[int] = meta.global_indexes
-    if len(set(indexes)) != rows:
-        raise RuntimeError(f"TransferQueue gave {rows} rows {len(set(indexes))} indexes")
-    return indexes
 
 
 async def _give_up() -> None:

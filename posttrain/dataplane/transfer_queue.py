@@ -182,7 +182,7 @@ class TransferQueuePlane:
         located: Located = self._processes.ledger(asked, deadline, "locate", partition, keys, names)
         if not keys or not names:
             return [{} for _ in keys]
-        read = self._client.read(partition, located.places, names)
+        read = self._client.read(located.places, names)
         try:
             batch = self._run(asked, deadline, read)
             lost = batch.serials != [place.serial for place in located.places]

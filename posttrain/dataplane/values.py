@@ -1,7 +1,6 @@
-"""Values of a row: which kinds a plane takes, and their form as one-dimensional arrays.
+"""Values of a row: which kinds a plane takes, and their form as plain bytes.
 
-The wire knows arrays only. A field has one kind in a partition, so the kind is kept once and not
-with each value.
+A field has one kind in a partition, so the kind is kept once and not with each value.
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ if TYPE_CHECKING:
     from posttrain.dataplane.plane import Row, Value
 
 Kind = Literal["int64[]", "float32[]", "int", "float", "str", "bytes"]
-WIRE: Mapping[Kind, np.dtype[np.generic]] = {
+WIRE: Mapping[Kind, np.dtype[np.generic]] = {  # of numbers
     "int64[]": np.dtype(np.int64),
     "float32[]": np.dtype(np.float32),
     "int": np.dtype(np.int64),
     "float": np.dtype(np.float64),
-    "str": np.dtype(np.uint8),
-    "bytes": np.dtype(np.uint8),
 }
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 # Lone surrogates are legal in a Python string and come back as they were.
@@ -90,29 +87,29 @@ def copied(value: Value) -> Value:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def to_wire(value: Value, kind: Kind) -> np.ndarray:
-    """Return a value as a one-dimensional contiguous array of its kind's wire type."""
-    if isinstance(value, str):
-        return np.frombuffer(value.encode(**TEXT), np.uint8)
+def to_wire(value: Value, kind: Kind) -> bytes:
+    """Return a value as the bytes of its kind, numbers in the machine's own order."""
     if isinstance(value, bytes):
-        return np.frombuffer(value, np.uint8)
-    # Native byte order as well: the wire carries plain bytes.
-    return np.ascontiguousarray(np.atleast_1d(np.asarray(value, dtype=WIRE[kind])))
+        return value
+    if isinstance(value, str):
+        return value.encode(**TEXT)
+    data: bytes = np.asarray(value, dtype=WIRE[kind]).tobytes()
+    return data
 
 
-def from_wire(array: np.ndarray, kind: Kind) -> Value:
+def from_wire(data: bytes, kind: Kind) -> Value:
     """Return the value that `to_wire` was given, in memory of its own."""
     match kind:
         case "str":
-            return array.tobytes().decode(**TEXT)
+            return data.decode(**TEXT)
         case "bytes":
-            return array.tobytes()
+            return bytes(data)
         case "int":
-            return int(array[0])
+            return int(np.frombuffer(data, WIRE[kind])[0])
         case "float":
-            return float(array[0])
+            return float(np.frombuffer(data, WIRE[kind])[0])
         case _:
-            return array.copy()
+            return np.frombuffer(data, WIRE[kind]).copy()
 
 
 def _refused(found: str) -> ValueTypeError:

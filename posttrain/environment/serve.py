@@ -23,7 +23,7 @@ from math_verify import parse, verify
 from nemo_gym.global_config import NEMO_GYM_CONFIG_PATH_ENV_VAR_NAME, get_global_config_dict
 from nemo_gym.server_utils import ServerClient, SimpleServer
 
-from posttrain.imports import keep_what_exists
+from posttrain.imports import serve_promptly
 from posttrain.stacks import register_stack_dump
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ async def serve(sockets: dict[str, socket.socket]) -> None:
     loop = asyncio.get_running_loop()
     take_signals(loop, stop)
     loop.add_reader(sys.stdin.fileno(), lifeline)
-    keep_what_exists()
+    serve_promptly()
     async with asyncio.TaskGroup() as group:
         for name, server in servers.items():
             group.create_task(server.serve(sockets=[sockets[name]]), name=name)

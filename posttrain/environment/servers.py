@@ -40,7 +40,7 @@ class Configured(Protocol):
 
 
 class GymServers:
-    """Gym's servers of one environment, in one process of the ``gym`` worker.
+    """Gym's servers of one environment, in one process of the ``gym`` worker or in several.
 
     Args:
         python: the ``gym`` worker's interpreter.
@@ -67,7 +67,7 @@ class GymServers:
         self._starts = 0
         self._restarting = False
         self._started_at = 0.0
-        self._child: Child | None = None
+        self._children: list[Child] = []
         self.ports: dict[str, int] = {}
 
     @property
@@ -81,22 +81,29 @@ class GymServers:
 
     @property
     def pid(self) -> int:
-        """The process that serves, also its process group."""
-        return self._running().pid
+        """The process that serves, the first of several; also its process group."""
+        return self._running()[0].pid
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """All processes, by the names of their logs; each leads a process group."""
+        return {
+            name: child.pid for name, child in zip(self._processes, self._running(), strict=True)
+        }
 
     @property
     def resident_mb(self) -> float:
-        """Memory of the process that is in RAM, in MiB."""
+        """Memory of the (first) process that is in RAM, in MiB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGESIZE") / (1 << 20)
 
     def start(self) -> None:
-        """Bind the ports and start the process; does not wait for it.
+        """Bind the ports and start the processes; does not wait for them.
 
         Raises:
             WorkerError: a port is in use, or the interpreter cannot be run.
         """
-        if self._child is not None:
+        if self._children:
             msg = "these servers were started before"
             raise RuntimeError(msg)
         self._run_dir.mkdir(parents=True, exist_ok=True)
@@ -105,26 +112,34 @@ class GymServers:
             self.ports = {name: bound.getsockname()[1] for name, bound in sockets.items()}
             configuration = json.dumps(self._config.configuration(self.ports))
             (self._run_dir / "gym-config.json").write_text(configuration + "\n", encoding="utf-8")
-            arguments = [f"{name}={bound.fileno()}" for name, bound in sockets.items()]
             self._started_at = time.monotonic()
             self._starts += 1
             try:
-                self._child = Child(
-                    [str(self._python), "-P", "-m", "posttrain.environment.serve", *arguments],
-                    environment=self._environment(configuration),
-                    folder=self._run_dir,
-                    log=self._run_dir / self._log,
-                    descriptors=[bound.fileno() for bound in sockets.values()],
-                )
+                for process, names in self._processes.items():
+                    mine = {name: sockets[name].fileno() for name in names}
+                    self._children.append(self._process(process, mine, configuration))
             except OSError as error:
+                self.stop()
+                self._children = []
                 raise WorkerError(
                     f"start Gym's servers with {self._python}",
                     str(error),
                     "give the gym worker's interpreter; `nox -s workers` builds it",
                 ) from error
 
+    def _process(self, name: str, sockets: Mapping[str, int], configuration: str) -> Child:
+        arguments = [f"{server}={number}" for server, number in sockets.items()]
+        log = name if self._starts == 1 else f"{name}-{self._starts}"
+        return Child(
+            [str(self._python), "-P", "-m", "posttrain.environment.serve", *arguments],
+            environment=self._environment(configuration),
+            folder=self._run_dir,
+            log=self._run_dir / f"{log}.log",
+            descriptors=[*sockets.values()],
+        )
+
     def restart(self) -> None:
-        """End the process and start another one on the same ports; does not wait for it.
+        """End the processes and start others on the same ports; does not wait for them.
 
         What the servers keep in memory is gone, what they keep in files is not. Each process has a
         log of its own. Whoever checks meanwhile, in another thread, finds nothing wrong.
@@ -136,7 +151,7 @@ class GymServers:
         try:
             self.stop()
             self._asked_ports = dict(self.ports)
-            self._child = None
+            self._children = []
             self.start()
         finally:
             self._restarting = False
@@ -166,14 +181,14 @@ class GymServers:
         """
         if self._restarting:
             return
-        child = self._running()
-        death = child.death()
-        if death is not None:
-            raise WorkerError(
-                f"Gym's servers {', '.join(self._config.names)} running",
-                f"{death}; the log ends:{child.last_lines()}",
-                f"read {child.log}",
-            )
+        for child in self._running():
+            death = child.death()
+            if death is not None:
+                raise WorkerError(
+                    f"Gym's servers {', '.join(self._config.names)} running",
+                    f"{death}; the log ends:{child.last_lines()}",
+                    f"read {child.log}",
+                )
 
     def silent(self, patience_s: float) -> list[str]:
         """The servers that answer no readiness check within ``patience_s`` seconds each."""
@@ -181,8 +196,11 @@ class GymServers:
 
     def stop(self) -> None:
         """End the servers and everything they started, within 3 seconds; may be called again."""
-        if self._child is not None:
-            self._child.stop(_STOP_PATIENCE_S)
+        for child in self._children:
+            child.terminate()
+        end = time.monotonic() + _STOP_PATIENCE_S
+        for child in self._children:
+            child.stop(max(0.0, end - time.monotonic()))
 
     def __enter__(self) -> Self:
         self.start()
@@ -197,22 +215,24 @@ class GymServers:
         self.stop()
 
     @property
-    def _log(self) -> str:
-        return "gym-servers.log" if self._starts == 1 else f"gym-servers-{self._starts}.log"
+    def _processes(self) -> dict[str, tuple[str, ...]]:
+        """The servers of each process, by the name of its log."""
+        return {"gym-servers": self._config.names}
 
-    def _running(self) -> Child:
-        if self._child is None:
+    def _running(self) -> list[Child]:
+        if not self._children:
             msg = "these servers were not started"
             raise RuntimeError(msg)
-        return self._child
+        return self._children
 
     def _check_deadline(self, waiting: list[str]) -> None:
         if time.monotonic() - self._started_at > self._deadline_s:
-            child = self._running()
+            ends = "".join(child.last_lines() for child in self._running())
+            logs = " and ".join(str(child.log) for child in self._running())
             raise WorkerError(
                 f"Gym's servers ready within {self._deadline_s:g} s",
-                f"no readiness from {', '.join(waiting)}; the log ends:{child.last_lines()}",
-                f"read {child.log}; a slow machine needs a longer deadline",
+                f"no readiness from {', '.join(waiting)}; the log ends:{ends}",
+                f"read {logs}; a slow machine needs a longer deadline",
             )
 
     def _bind(self, name: str) -> socket.socket:

@@ -178,8 +178,12 @@ class Training(Started):
         return found
 
     def gym(self) -> psutil.Process:
-        """The process of the Gym servers."""
-        (found,) = (each for each in self.all() if "posttrain.environment.serve" in title(each))
+        """The process of Gym's model server, with capture the gate."""
+        (found,) = (
+            each
+            for each in self.all()
+            if "posttrain.environment.serve" in title(each) and " policy_model=" in title(each)
+        )
         return found
 
     def stacks_of(self, pid: int) -> str:

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+# Between the beginnings of two rollouts, in seconds. Gym's gate is one event loop that takes about
+# ten milliseconds for a call: a group that begins at once would hold up every other rollout's call
+# and manifest for a tenth of a second, and be no sooner ready.
+PACE_S = 0.025
+
 
 @dataclass
 class Admission:
     """Bounds what the gate's ledger and the staging area hold of rollouts in flight.
 
-    The ledger itself refuses nobody. Belongs to one event loop.
+    The ledger itself refuses nobody. Rollouts begin one after the other. Belongs to one event loop.
 
     Attributes:
         rollouts: rollouts in flight at once.
@@ -25,6 +30,7 @@ class Admission:
     rollouts: int
     turns: int
     _in_flight: int = field(default=0, init=False)
+    _next: float = field(default=0.0, init=False)  # when one may begin, by the loop's clock
     _paused: bool = field(default=False, init=False)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition, init=False)
 
@@ -52,6 +58,10 @@ class Admission:
             )
             self._in_flight += 1
         try:
+            now = asyncio.get_running_loop().time()
+            begin = max(now, self._next)
+            self._next = begin + PACE_S
+            await asyncio.sleep(begin - now)
             yield
         finally:
             await self._leave()

@@ -62,5 +62,10 @@ class Gate(GymServers):
         self.wait_ready()
         return True
 
+    @property
+    def _processes(self) -> dict[str, tuple[str, ...]]:
+        others = tuple(name for name in self._config.names if name != MODEL)
+        return {"gym-gate": (MODEL,), "gym-servers": others}
+
     def _environment(self, configuration: str) -> dict[str, str]:
         return super()._environment(configuration) | self.bearer.environment

@@ -9,6 +9,7 @@ from nemo_gym.token_id_capture.staging import assert_golden_vectors, install_cap
 from posttrain.capture.errors import CaptureSetupError
 from posttrain.capture.staging import open_store
 from posttrain.capture.worker.adapter import ChatAdapter
+from posttrain.imports import serve_promptly
 
 if TYPE_CHECKING:
     from starlette.datastructures import State
@@ -54,6 +55,7 @@ class Capture:
         self._chat = CapturingChat(chat, self._store, closing, version, self._settings)
         adapter = ChatAdapter()
         install_capture(self._chat, sink=self._store, weight_version_fn=version, adapter=adapter)
+        serve_promptly()
 
     def close(self) -> None:
         """Give up the place of staged calls."""

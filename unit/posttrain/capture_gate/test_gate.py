@@ -42,7 +42,7 @@ def test_the_bearer_is_in_the_gates_environment_and_nowhere_else(bench: Any, row
     assert token in Path(f"/proc/{bench.gate.pid}/environ").read_bytes()
     run_dir = bench.gate.folder.parent
     files = [path for path in run_dir.rglob("*") if path.is_file()]
-    assert {"gym-config.json", "gym-servers.log"} <= {path.name for path in files}
+    assert {"gym-config.json", "gym-gate.log", "gym-servers.log"} <= {path.name for path in files}
     assert not [path for path in files if token in path.read_bytes()]
     shown = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -93,7 +93,8 @@ def test_a_recycled_gate_has_its_ledger_its_addresses_and_another_log(own: Any, 
     assert own.finalize(sample_id, response).cause is None
     assert own.run(row, own.ids())[0].cause is None
     names = {path.name for path in (own.gate.folder.parent / "gym").glob("*.log")}
-    assert names == {"gym-servers.log", "gym-servers-2.log"}
+    logs = {"gym-gate.log", "gym-servers.log", "gym-gate-2.log", "gym-servers-2.log"}
+    assert names == logs
 
 
 def test_the_configuration_with_capture_differs_only_in_what_capture_needs(tmp_path: Path) -> None:
