@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from exacthead.cli import _parser, main
@@ -30,3 +35,31 @@ def test_an_amount_of_workers_to_keep_is_one_that_can_be_kept(
     assert ended.value.code == 2
     assert "argument --gc" in capsys.readouterr().err
     assert _parser().parse_args(["workers", "--gc", "0.5"]).gc == 0.5
+
+
+def test_an_interrupt_while_it_is_imported_is_an_end_and_no_crash() -> None:
+    begin = (
+        "import runpy, sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'exacthead.cli':\n"
+        "            print('importing', flush=True)\n"
+        "            time.sleep(60)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "sys.argv = ['exacthead', 'dashboard']\n"
+        "runpy.run_module('exacthead', run_name='__main__')\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", begin],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": "ci"},
+        # A shell without a terminal has its jobs ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (-signal.SIGINT, "")
