@@ -7,13 +7,14 @@ import json
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
 
-from posttrain.capture.gate.admission import Admission
+from posttrain.capture.gate.admission import PACE_S, Admission
 from posttrain.capture.gate.bearer import VARIABLE, Bearer
 from posttrain.capture.gate.client import ManifestClient
 from posttrain.capture.gate.configure import CapturedServers
@@ -223,7 +224,8 @@ def test_admission_bounds_rollouts_and_pauses_only_when_none_is_under_way() -> N
                 said.append("resumed")
 
         first = [asyncio.create_task(rollout(name)) for name in "ab"]
-        await asyncio.sleep(0.01)
+        while len(said) < len(first):
+            await asyncio.sleep(0.01)
         waiting = asyncio.create_task(pause())
         await asyncio.sleep(0.01)
         late = asyncio.create_task(rollout("c"))
@@ -237,6 +239,33 @@ def test_admission_bounds_rollouts_and_pauses_only_when_none_is_under_way() -> N
         return said
 
     assert asyncio.run(run()) == ["a", "b", "paused", "resumed", "c"]
+
+
+def test_rollouts_begin_one_after_the_other_and_one_that_is_cancelled_keeps_no_place() -> None:
+    async def run() -> list[float]:
+        admission, loop = Admission(rollouts=5, turns=1), asyncio.get_running_loop()
+        began: list[float] = []
+        go = asyncio.Event()
+
+        async def rollout() -> None:
+            async with admission.rollout():
+                began.append(loop.time())
+                await go.wait()
+
+        tasks = [asyncio.create_task(rollout()) for _ in range(5)]
+        await asyncio.sleep(0)
+        tasks[4].cancel()  # while it waits for its time
+        while len(began) < 4:
+            await asyncio.sleep(0.005)
+        assert admission.in_flight == 4
+        go.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert admission.in_flight == 0
+        return began
+
+    began = asyncio.run(run())
+    assert len(began) == 4
+    assert all(later - earlier > 0.9 * PACE_S for earlier, later in pairwise(began))
 
 
 def test_a_pause_that_is_cancelled_lets_rollouts_begin_again() -> None:
