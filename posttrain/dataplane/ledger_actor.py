@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LedgerActor:
-    """A Ray actor round a ledger: Ray starts it, knows when it dies, and tells where its door is."""
+    """A Ray actor round a ledger: Ray starts it, knows when it dies, and says where it is asked."""
 
     def __init__(self) -> None:
         register_stack_dump()

@@ -134,7 +134,9 @@ class Call:
         Raises:
             Exception: what it raised.
         """
-        assert self._answer is not None
+        if self._answer is None:
+            msg = "this call has no answer yet"
+            raise RuntimeError(msg)
         value, error = self._answer
         if error is not None:
             raise error
@@ -156,8 +158,9 @@ def _signed(door: Door, message: bytes) -> list[bytes]:
 
 
 def _opened(door: Door, signed: list[bytes]) -> bytes | None:
-    if len(signed) != 2:
+    try:
+        signature, message = signed
+    except ValueError:
         return None
-    signature, message = signed
     right = hmac.digest(door.secret, message, "sha256")
     return message if hmac.compare_digest(signature, right) else None

@@ -153,7 +153,9 @@ class Processes:
 
     def ask_ledger(self, method: str, *arguments: Any) -> Call:
         """Begin to call a method of the ledger; what it gives is for `answer`."""
-        assert self._ledger is not None
+        if self._ledger is None:
+            msg = "the ledger was not found yet"
+            raise RuntimeError(msg)
         return self._ledger.ask(method, *arguments)
 
     def answer(self, asked: str, call: Call, deadline: Deadline) -> Any:
