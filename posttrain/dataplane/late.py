@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import ray
+from typing import TYPE_CHECKING
 
 from posttrain.dataplane.errors import PlaneError, UnavailableError
-from posttrain.dataplane.processes import LEDGER
 from posttrain.dataplane.values import to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from posttrain.dataplane.ledger import Place
+    from posttrain.dataplane.ledger_call import Call
     from posttrain.dataplane.plane import Row
     from posttrain.dataplane.processes import Deadline, Processes
     from posttrain.dataplane.values import Kind
@@ -36,14 +34,13 @@ class Put:
     partition: str
     places: Mapping[str, Place]
     content: str
-    publishing: Any
+    publishing: Call
 
 
 class LatePuts:
     """Those of one plane. May be used by several threads.
 
-    The ledger answers one process in the order in which it asked, so a late answer does come,
-    unless the ledger dies.
+    A late answer does come, unless the ledger dies.
 
     Args:
         processes: of the plane.
@@ -63,6 +60,13 @@ class LatePuts:
         with self._lock:
             self._puts.append(put)
 
+    def close(self) -> None:
+        """Forget them all."""
+        with self._lock:
+            puts, self._puts = self._puts, []
+        for put in puts:
+            put.publishing.drop()
+
     def settle(
         self, asked: str, deadline: Deadline, partition: str, ids: Collection[str]
     ) -> Put | None:
@@ -77,7 +81,7 @@ class LatePuts:
         found = None
         while put := self._take(partition, ids):
             try:
-                self._processes.result(asked, LEDGER, put.publishing, deadline)
+                self._processes.answer(asked, put.publishing, deadline)
             except UnavailableError:
                 self.add(put)
                 raise
@@ -114,5 +118,4 @@ def _same(put: Put, partition: str, ids: Collection[str]) -> bool:
 
 
 def _ended(put: Put) -> bool:
-    ended, _ = ray.wait([put.publishing], timeout=0)
-    return bool(ended)
+    return put.publishing.wait(0)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import ray
 
 from posttrain.dataplane.ledger import Ledger
+from posttrain.dataplane.ledger_call import open_door
 from posttrain.stacks import register_stack_dump
+
+if TYPE_CHECKING:
+    from posttrain.dataplane.ledger_call import Door
 
 
 class LedgerActor:
-    """A Ray actor round a ledger. It answers one call at a time, so that each is atomic."""
+    """A Ray actor round a ledger: Ray starts it, knows when it dies, and says where it is asked."""
 
     def __init__(self) -> None:
         register_stack_dump()
-        self._ledger = Ledger()
+        self._door = open_door(Ledger(), ray.util.get_node_ip_address())
         self._addresses: dict[str, dict[str, Any]] = {}
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the ledger."""
-        return getattr(self._ledger, method)(*arguments)
+    def door(self) -> Door:
+        """Say where the ledger is asked."""
+        return self._door
 
     def publish_addresses(self, addresses: dict[str, dict[str, Any]]) -> None:
         """Keep where TransferQueue's processes listen, the units in the order that all use."""

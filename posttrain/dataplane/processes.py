@@ -21,6 +21,7 @@ from posttrain.dataplane.errors import (
     UnavailableError,
 )
 from posttrain.dataplane.ledger_actor import LedgerActor
+from posttrain.dataplane.ledger_call import Caller
 from posttrain.dataplane.tq import (
     SequentialSampler,
     SimpleStorageUnit,
@@ -30,6 +31,8 @@ from posttrain.dataplane.tq import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from posttrain.dataplane.ledger_call import Call
 
 NAMESPACE = "posttrain.dataplane"
 LEDGER = "ledger"
@@ -61,6 +64,7 @@ class Processes:
         self.name = name
         self.addresses = addresses
         self._actors = dict(actors)
+        self._ledger: Caller | None = None
         self._ended = False
 
     @classmethod
@@ -103,8 +107,10 @@ class Processes:
                     asked, each, actors[each].get_zmq_server_info.remote(), deadline
                 )
                 started.addresses[each] = info.to_dict() | {"role": info.role.value}
+            asked = f"start the data plane {name}"
             published = ledger.publish_addresses.remote(started.addresses)
-            started.result(f"start the data plane {name}", LEDGER, published, deadline)
+            started.result(asked, LEDGER, published, deadline)
+            started._find_ledger(asked, deadline)
         except PlaneError:
             started.end()
             raise
@@ -128,6 +134,7 @@ class Processes:
             # TransferQueue's client waits for it in its own time, and leaks when it is silent.
             ready = found._actors[CONTROLLER].__ray_ready__.remote()
             found.result(asked, CONTROLLER, ready, deadline)
+            found._find_ledger(asked, deadline)
         except ValueError as error:
             raise HandleError(
                 asked,
@@ -137,31 +144,54 @@ class Processes:
         return found
 
     def ledger(self, asked: str, deadline: Deadline, method: str, *arguments: Any) -> Any:
-        """Call a method of the ledger: see `result`."""
-        return self.result(asked, LEDGER, self.ask_ledger(method, *arguments), deadline)
+        """Call a method of the ledger: see `answer`."""
+        call = self.ask_ledger(method, *arguments)
+        try:
+            return self.answer(asked, call, deadline)
+        finally:
+            call.drop()
 
-    def ask_ledger(self, method: str, *arguments: Any) -> Any:
-        """Begin to call a method of the ledger; what it gives is for `result`."""
-        return self._actors[LEDGER].call.remote(method, *arguments)
+    def ask_ledger(self, method: str, *arguments: Any) -> Call:
+        """Begin to call a method of the ledger; what it gives is for `answer`."""
+        if self._ledger is None:
+            msg = "the ledger was not found yet"
+            raise RuntimeError(msg)
+        return self._ledger.ask(method, *arguments)
 
-    def result(self, asked: str, name: str, call: Any, deadline: Deadline) -> Any:
-        """Return what an actor's call gives.
+    def answer(self, asked: str, call: Call, deadline: Deadline) -> Any:
+        """Return what a call of the ledger gives.
 
         Raises:
             PlaneError: what the ledger refuses, in its own words.
             UnavailableError: the process died, failed, or did not answer in time.
         """
+        while not call.wait(min(LOOK_S, deadline.left())):
+            self.look(asked)
+            if not deadline.left():
+                raise self._late(asked, LEDGER, deadline)
+        try:
+            return call.result()
+        except PlaneError:
+            raise
+        except Exception as error:
+            found = f"{LEDGER} failed: {type(error).__name__}: {error}"
+            raise UnavailableError(asked, found, READ_LOG) from error
+
+    def _find_ledger(self, asked: str, deadline: Deadline) -> None:
+        door = self.result(asked, LEDGER, self._actors[LEDGER].door.remote(), deadline)
+        self._ledger = Caller(door)
+
+    def result(self, asked: str, name: str, call: Any, deadline: Deadline) -> Any:
+        """Return what an actor's call gives.
+
+        Raises:
+            UnavailableError: the process died, failed, or did not answer in time.
+        """
         try:
             return ray.get(call, timeout=deadline.left())
         except GetTimeoutError as error:
-            raise PlaneTimeoutError(
-                asked,
-                f"{name} of {self.name} did not answer in {deadline.seconds:g} s",
-                "look at what holds it up, or give the plane a longer deadline_s",
-            ) from error
+            raise self._late(asked, name, deadline) from error
         except RayTaskError as error:
-            if isinstance(error.cause, PlaneError):
-                raise error.cause from None
             raise UnavailableError(asked, f"{name} failed: {error}", READ_LOG) from error
         except RayActorError as error:
             raise self._death(asked, name, error) from error
@@ -192,11 +222,23 @@ class Processes:
         }
         return {name: self.result(asked, name, call, deadline) for name, call in calls.items()}
 
+    def leave(self) -> None:
+        """Close the connections to the ledger. It cannot fail, and may be called again."""
+        if self._ledger is not None:
+            self._ledger.close()
+
     def end(self) -> None:
         """End the processes by force. It cannot fail, and may be called again."""
         self._ended = True
         for actor in self._actors.values():
             ray.kill(actor)
+
+    def _late(self, asked: str, name: str, deadline: Deadline) -> PlaneTimeoutError:
+        return PlaneTimeoutError(
+            asked,
+            f"{name} of {self.name} did not answer in {deadline.seconds:g} s",
+            "look at what holds it up, or give the plane a longer deadline_s",
+        )
 
     def _death(self, asked: str, name: str, error: RayActorError) -> PlaneError:
         if self._ended:

@@ -29,7 +29,7 @@ from posttrain.dataplane.errors import (
 )
 from posttrain.dataplane.late import LatePuts, Put, content_of
 from posttrain.dataplane.ledger import Entry, Located, Place, known_field
-from posttrain.dataplane.processes import LEDGER, READ_LOG, Deadline, Processes
+from posttrain.dataplane.processes import READ_LOG, Deadline, Processes
 from posttrain.dataplane.queue_client import QueueClient
 from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.values import kinds_of, names_of
@@ -160,7 +160,7 @@ class TransferQueuePlane:
         entries = {key: Entry(places[key], frozenset(row)) for key, row in rows.items()}
         publishing = self._processes.ask_ledger("publish", partition, entries, kinds)
         try:
-            self._processes.result(asked, LEDGER, publishing, deadline)
+            self._processes.answer(asked, publishing, deadline)
         except UnavailableError:
             # Perhaps it is published, or will be.
             self._late.add(Put(partition, places, content_of(rows, kinds), publishing))
@@ -245,6 +245,8 @@ class TransferQueuePlane:
             return
         self._closed = True
         self._client.close()
+        self._late.close()
+        self._processes.leave()
         if self._owner:
             self._processes.end()
 
