@@ -207,11 +207,12 @@ class Processes:
         """
         calls = {actor.__ray_ready__.remote(): name for name, actor in self._actors.items()}
         done, _ = ray.wait(list(calls), num_returns=len(calls), timeout=LOOK_S)
-        for call in done:
-            try:
-                ray.get(call)
-            except RayActorError as error:
-                raise self._death(asked, calls[call], error) from error
+        for call, name in calls.items():  # of several dead ones always the same is named
+            if call in done:
+                try:
+                    ray.get(call)
+                except RayActorError as error:
+                    raise self._death(asked, name, error) from error
 
     def pids(self, deadline: Deadline) -> dict[str, int]:
         """Return the process id of each process, by name."""

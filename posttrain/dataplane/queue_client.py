@@ -10,6 +10,7 @@ import asyncio
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from posttrain.dataplane.processes import Address
 
 JOIN_S = 5.0
+NOTICE_S = 1.0
 
 
 class QueueClient:
@@ -59,7 +61,9 @@ class QueueClient:
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         thread.start()
         # Also when the process ends: sockets must not be closed under a thread that uses them.
-        self._end = weakref.finalize(self, _end, self._loop, thread, self._client)
+        self._end = weakref.finalize(
+            self, _end, self._loop, thread, self._client, self._notices
+        )
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Start work on the loop. Cancelling the future gives it up.
@@ -184,7 +188,11 @@ class QueueClient:
             self._end()
 
 
-async def _give_up() -> None:
+async def _give_up(notices: Notices) -> None:
+    # One that the library has begun cannot be called back cleanly.
+    with suppress(Exception):
+        async with asyncio.timeout(NOTICE_S):
+            await notices.told()
     running = asyncio.all_tasks() - {asyncio.current_task()}
     for task in running:
         task.cancel()
@@ -192,9 +200,12 @@ async def _give_up() -> None:
 
 
 def _end(
-    loop: asyncio.AbstractEventLoop, thread: threading.Thread, client: AsyncTransferQueueClient
+    loop: asyncio.AbstractEventLoop,
+    thread: threading.Thread,
+    client: AsyncTransferQueueClient,
+    notices: Notices,
 ) -> None:
-    wait([asyncio.run_coroutine_threadsafe(_give_up(), loop)], JOIN_S)
+    wait([asyncio.run_coroutine_threadsafe(_give_up(notices), loop)], JOIN_S)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(JOIN_S)
     # A thread that is stuck keeps its sockets until the process ends.
