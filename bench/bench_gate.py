@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from bench.gate_stack import Stack
 
-SHARES = (0.9, 0.8, 0.7, 0.6, 0.5)
+SHARES = (0.9, 0.7, 0.5, 0.35, 0.25)
 KEPT, CROWD = 0.97, 1.15
 SINK_MS, ROW_MS = 20.0, 100.0
 # For 10,000 rollouts, whose tokens are 160 MB.

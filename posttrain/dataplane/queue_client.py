@@ -61,9 +61,7 @@ class QueueClient:
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         thread.start()
         # Also when the process ends: sockets must not be closed under a thread that uses them.
-        self._end = weakref.finalize(
-            self, _end, self._loop, thread, self._client, self._notices
-        )
+        self._end = weakref.finalize(self, _end, self._loop, thread, self._client, self._notices)
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Start work on the loop. Cancelling the future gives it up.

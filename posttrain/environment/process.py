@@ -76,6 +76,16 @@ class Child:
             lines = log.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
         return "".join(f"\n    | {line}" for line in lines) or " (its log is empty)"
 
+    def wait(self) -> None:
+        """Wait until the child has ended, without reaping it."""
+        with suppress(ChildProcessError):  # somebody was quicker
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+
+    def kill(self) -> None:
+        """End the whole group by SIGKILL, and do not wait."""
+        if self._process.returncode is None:
+            self._signal_group(signal.SIGKILL)
+
     def terminate(self) -> None:
         """Ask the whole group to end, by SIGTERM, and do not wait: for several at once."""
         if self._process.returncode is None:

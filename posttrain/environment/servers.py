@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from posttrain.environment.configure import AGENT, HOST
+from posttrain.environment.fellows import Fellows
 from posttrain.environment.process import Child
 from posttrain.errors import WorkerError
 
@@ -68,6 +69,7 @@ class GymServers:
         self._restarting = False
         self._started_at = 0.0
         self._children: list[Child] = []
+        self._fellows = Fellows(())
         self.ports: dict[str, int] = {}
 
     @property
@@ -118,6 +120,7 @@ class GymServers:
                 for process, names in self._processes.items():
                     mine = {name: sockets[name].fileno() for name in names}
                     self._children.append(self._process(process, mine, configuration))
+                self._fellows = Fellows(self._children)
             except OSError as error:
                 self.stop()
                 self._children = []
@@ -174,14 +177,15 @@ class GymServers:
             raise
 
     def check(self) -> None:
-        """Raise when the servers' process has died.
+        """Raise when a process of the servers has died; the others are ended then.
 
         Raises:
             WorkerError: with how it ended and the last lines of its log.
         """
         if self._restarting:
             return
-        for child in self._running():
+        first = self._fellows.first
+        for child in self._running() if first is None else [first]:
             death = child.death()
             if death is not None:
                 raise WorkerError(
@@ -196,6 +200,7 @@ class GymServers:
 
     def stop(self) -> None:
         """End the servers and everything they started, within 3 seconds; may be called again."""
+        self._fellows.leave()
         for child in self._children:
             child.terminate()
         end = time.monotonic() + _STOP_PATIENCE_S

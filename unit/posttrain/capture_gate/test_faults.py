@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -222,9 +223,29 @@ def test_a_gate_killed_in_the_middle_of_a_rollout_fails_its_dispatch_at_once(
     def kill(_: dict[str, Any]) -> None:
         os.kill(own.gate.pid, signal.SIGKILL)
 
+    gate = own.gate.pid
     own.engine.change = kill
     with pytest.raises(WorkerError, match="a rollout"):
         own.run(row, own.ids())
+    with pytest.raises(WorkerError, match="killed by SIGKILL") as dead:
+        own.gate.check()
+    assert "gym-gate.log" in dead.value.todo
+    assert own.gate.pid == gate
+
+
+def test_the_gate_and_the_agents_die_together_and_the_one_that_died_is_named(own: Any) -> None:
+    pids = own.gate.pids
+    os.kill(pids["gym-servers"], signal.SIGKILL)
+    end = time.monotonic() + 30
+    while Path(f"/proc/{pids['gym-gate']}/cmdline").read_bytes():  # empty of one that has ended
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    with pytest.raises(WorkerError) as dead:
+        own.gate.check()
+    assert "gym-servers.log" in dead.value.todo
+    own.gate.restart()
+    own.gate.wait_ready()
+    own.gate.check()
 
 
 def test_a_rollout_that_did_not_go_through_the_gate(bench: Any) -> None:
