@@ -208,11 +208,13 @@ def test_admission_bounds_rollouts_and_pauses_only_when_none_is_under_way() -> N
         admission = Admission(rollouts=2, turns=3)
         assert admission.calls == 6
         said: list[str] = []
-        go = asyncio.Event()
+        go, both = asyncio.Event(), asyncio.Event()
 
         async def rollout(name: str) -> None:
             async with admission.rollout():
                 said.append(name)
+                if said == ["a", "b"]:
+                    both.set()
                 assert admission.in_flight <= 2
                 await go.wait()
 
@@ -224,8 +226,7 @@ def test_admission_bounds_rollouts_and_pauses_only_when_none_is_under_way() -> N
                 said.append("resumed")
 
         first = [asyncio.create_task(rollout(name)) for name in "ab"]
-        while len(said) < len(first):
-            await asyncio.sleep(0.01)
+        await both.wait()
         waiting = asyncio.create_task(pause())
         await asyncio.sleep(0.01)
         late = asyncio.create_task(rollout("c"))
@@ -245,18 +246,19 @@ def test_rollouts_begin_one_after_the_other_and_one_that_is_cancelled_keeps_no_p
     async def run() -> list[float]:
         admission, loop = Admission(rollouts=5, turns=1), asyncio.get_running_loop()
         began: list[float] = []
-        go = asyncio.Event()
+        go, four = asyncio.Event(), asyncio.Event()
 
         async def rollout() -> None:
             async with admission.rollout():
                 began.append(loop.time())
+                if len(began) == 4:
+                    four.set()
                 await go.wait()
 
         tasks = [asyncio.create_task(rollout()) for _ in range(5)]
         await asyncio.sleep(0)
         tasks[4].cancel()  # while it waits for its time
-        while len(began) < 4:
-            await asyncio.sleep(0.005)
+        await four.wait()
         assert admission.in_flight == 4
         go.set()
         await asyncio.gather(*tasks, return_exceptions=True)
