@@ -81,7 +81,8 @@ class Planning:
     """What planning needs: declarations, specs by worker name, store, runner, wish, voice, head.
 
     ``again`` are the shards of an earlier run that suites repeat; ``elsewhere`` is whether another
-    machine runs them. It keeps in ``logs`` what a collection wrote that went wrong, by item id.
+    machine runs them, ``inside`` whether images do. It keeps in ``logs`` what a collection wrote
+    that went wrong, by item id.
     """
 
     harness: Harness
@@ -94,6 +95,7 @@ class Planning:
     again: Mapping[str, tuple[Shard, ...]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     elsewhere: bool = False
+    inside: bool = False
 
     @cached_property
     def belonging(self) -> Belonging:
@@ -183,7 +185,8 @@ class Planning:
         if not suite.requires:
             return unmet(suite, None, self.runner, {})
         with self.environment(suite, workers) as environment:
-            return unmet(suite, own.python if own else None, self.runner, environment)
+            python = own.python if own else None
+            return unmet(suite, python, self.runner, environment, inside=self.inside)
 
     @contextmanager
     def environment(self, suite: Suite, workers: Mapping[str, Built]) -> Iterator[dict[str, str]]:

@@ -10,6 +10,7 @@ import pytest
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
+from exacthead.images.start import CONTAINED
 from exacthead.suites import Belonging, orphans, repository_files, suite_workers, unmet
 from exacthead.tables import Runner
 
@@ -118,6 +119,18 @@ def test_what_a_suite_needs_and_a_runner_lacks_is_named(
     found = unmet(suite, Path(sys.executable), Runner(cpus=2, memory_gb=4), dict(os.environ))
 
     assert "; ".join(found) == missing
+
+
+def test_what_runs_in_an_image_is_asked_of_that_and_reaches_no_engine(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    line = 'requires = ["program:no-such-program", "engine", "module:none_such"]'
+    make_harness(DECLARED.replace("[suites.one]", f"[suites.one]\n{line}"))
+    suite, runner = load(harness.root).suite("one"), Runner(cpus=2, memory_gb=4)
+
+    found = unmet(suite, Path(sys.executable), runner, dict(os.environ), inside=True)
+
+    assert found == (CONTAINED, "no module none_such in worker b")
 
 
 def test_an_unknown_requirement_is_refused(make_harness: Callable[[str], Harness]) -> None:

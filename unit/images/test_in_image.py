@@ -93,6 +93,62 @@ def test_the_selected_items_are_the_same_for_any_choice_of_image(
         assert there["images"] == dict.fromkeys(ran, image.id), how
 
 
+def require(clone: Repository, *names: str) -> None:
+    text = (clone.root / "ci/harness.toml").read_text(encoding="utf-8")
+    line = f"[suites.sums]\nrequires = {json.dumps(names)}"
+    clone.commit({"ci/harness.toml": text.replace("[suites.sums]", line)})
+
+
+def test_a_suite_whose_image_lacks_a_program_is_skipped_by_name_and_red_when_strict(
+    clone: Repository,
+) -> None:
+    here = str(clone.root / "only-here")
+    require(clone, "program:sh", f"program:{here}")
+    clone.write({"only-here": "#!/bin/sh\n"})
+    (clone.root / "only-here").chmod(0o755)
+    clone.commit({})
+    assert clone.exacthead("unit")[0] == 0
+
+    code, printed = clone.exacthead("unit", "--in", "image")
+    skipped = clone.run_folder()
+    strict, said = clone.exacthead("unit", "--in", "image", "--strict")
+
+    assert (code, strict) == (0, 1), printed
+    assert f"needs what is not in image small: no {here} on PATH" in printed
+    assert "no sh" not in printed
+    assert printed.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
+    assert f"no {here} on PATH" in said
+    assert read(skipped / "plan.json")["images"] == {}
+    assert not result(skipped, "unit.sums").required
+
+
+def test_a_program_that_only_the_image_has_is_enough(clone: Repository) -> None:
+    # Outside it is a path of no file.
+    require(clone, "program:/workspace/only-there")
+    clone.write({"only-there": "#!/bin/sh\n"})
+    (clone.root / "only-there").chmod(0o755)
+    clone.commit({})
+
+    code, printed = clone.exacthead("unit")
+    assert code == 0
+    assert "no /workspace/only-there on PATH" in printed
+
+    code, printed = clone.exacthead("unit", "--in", "image")
+    assert code == 0, printed
+    assert "2 passed, 0 failed, 0 skipped" in printed
+
+
+def test_a_suite_that_needs_an_engine_is_skipped_by_name_in_an_image(clone: Repository) -> None:
+    require(clone, "engine")
+    assert "2 passed, 0 failed, 0 skipped" in clone.exacthead("unit")[1]
+
+    code, printed = clone.exacthead("unit", "--in", "image")
+
+    assert code == 0
+    assert "no container engine: a container reaches none" in printed
+    assert printed.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
+
+
 def test_a_job_in_its_image_satisfies_its_contract(clone: Repository, image: ImageFile) -> None:
     code, printed = clone.exacthead("functional", "count", "--in", "image", "--runner", "tiny")
     assert code == 0, printed
