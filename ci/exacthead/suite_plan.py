@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from exacthead.bootstrap import cache_folder
 from exacthead.equip import BUILD_DEADLINE_S, ready
 from exacthead.errors import HarnessError
+from exacthead.images.start import CONTAINED
 from exacthead.impact.map import read_map
 from exacthead.impact.select import select_since
 from exacthead.plan import python_variable, seeded
@@ -23,6 +24,7 @@ from exacthead.suite_items import (
     repeated_items,
     settled_item,
     shard_items,
+    skipped,
     unread_items,
 )
 from exacthead.suites import Belonging, suite_workers, unmet
@@ -128,7 +130,20 @@ class Planning:
     def items(
         self, name: str, workers: Mapping[str, Built], history: Durations, *, fresh: bool
     ) -> tuple[Item, ...]:
-        """The items of one suite; where its tests are not known for want of a worker, only that."""
+        """The items of one suite; where its tests are not known for want of a worker, only that.
+
+        What a suite selects is the same in an image, which has no engine for it.
+        """
+        items = self._selected(name, workers, history, fresh=fresh)
+        if not self.inside or "engine" not in self.harness.suite(name).requires:
+            return items
+        words, strict = f"needs what is not here: {CONTAINED}", self.wish.strict
+        left = (each if each.settled else skipped(each, words, strict=strict) for each in items)
+        return tuple(left)
+
+    def _selected(
+        self, name: str, workers: Mapping[str, Built], history: Durations, *, fresh: bool
+    ) -> tuple[Item, ...]:
         suite = self.harness.suite(name)
         own = workers.get(suite.worker)
         place = self.kept(name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.changes import own_folders, toplevel
 from exacthead.git import git
-from exacthead.images.start import CONTAINED, no_engine
+from exacthead.images.start import no_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -133,14 +133,14 @@ def unmet(
         python: the interpreter of its worker; None before that is built, when no module is asked.
         runner: the machine's resources.
         environment: of the interpreter while it looks for a module.
-        inside: whether it runs in an image: of programs that one is asked, once it is there.
+        inside: whether it runs in an image: then programs and an engine are not looked for here.
     """
     missing = runner.short_of(suite)
     for name in suite.requires:
         kind, _, rest = name.partition(":")
         if kind == "accelerator" and not runner.accelerators:
             missing.append("no accelerator")
-        elif name == "engine" and (problem := CONTAINED if inside else no_engine()):
+        elif name == "engine" and not inside and (problem := no_engine()):
             missing.append(problem)
         elif kind == "program" and not inside and not shutil.which(rest):
             missing.append(f"no {rest} on PATH")

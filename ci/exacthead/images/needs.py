@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.images.box import BoxSpec, Limits, run_plain
 from exacthead.images.owner import this
-from exacthead.verdict import Kind, Verdict
+from exacthead.suite_items import skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def settle(
             if missing := found[asked]:
                 words = "; ".join(f"no {name} on PATH" for name in missing)
                 reason = f"needs what is not in image {place.name}: {words}"
-                told.append(_skipped(item, reason, strict=strict))
+                told.append(skipped(item, reason, strict=strict))
                 continue
         told.append(item)
     left = {item.id for item in told if item.settled is None}
@@ -77,9 +77,3 @@ def _programs(harness: Harness, item: Item) -> tuple[str, ...]:
         return ()
     required = harness.suite(item.shard.suite).requires
     return tuple(name.removeprefix(_PROGRAM) for name in required if name.startswith(_PROGRAM))
-
-
-def _skipped(item: Item, reason: str, *, strict: bool) -> Item:
-    """The same as one that this machine cannot run: nothing of it is planned any more."""
-    required = item.required and strict
-    return replace(item, shard=None, settled=Verdict(Kind.SKIPPED, reason), required=required)
