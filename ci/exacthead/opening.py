@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.equip import open_store, resolve_all
 from exacthead.head import read_head
+from exacthead.images.needs import settle
 from exacthead.images.where import in_images, placed, used
 from exacthead.judgement import judgement
 from exacthead.leg_items import leg_items
@@ -153,6 +154,7 @@ class Opening:
             head=self.head,
             again=self.selection.again,
             elsewhere=self.elsewhere,
+            inside=self.wanted is not None,
         )
 
 
@@ -176,8 +178,6 @@ def opened(opening: Opening) -> Iterator[Session]:
             suites = held.enter_context(planned(opening.planning(specs), selection.suites))
         legs = opening.legs()
         items = (*(suites.items if suites else ()), *(suites.behind(legs) if suites else legs))
-        if opening.required:
-            items = tuple(replace(item, required=not item.void) for item in items)
         images = None
         if opening.wanted:
             running = [item for item in items if item.settled is None]
@@ -192,6 +192,9 @@ def opened(opening: Opening) -> Iterator[Session]:
                 )
             )
             specs = {**specs, **used(images, worker_names(running))}
+            items, images = settle(harness, items, images, strict=opening.wish.strict)
+        if opening.required:
+            items = tuple(replace(item, required=not item.void) for item in items)
         plan = make_plan(
             opening.head,
             items,

@@ -61,6 +61,12 @@ def settled_item(name: str, suite: Suite, wish: Wish, verdict: Verdict) -> Item:
     return replace(_item(name, suite, wish), settled=verdict, required=required)
 
 
+def skipped(item: Item, reason: str, *, strict: bool) -> Item:
+    """The same item, which still says what was selected, where its place cannot run it."""
+    verdict = Verdict(Kind.SKIPPED, reason)
+    return replace(item, settled=verdict, required=item.required and strict)
+
+
 def shard_items(
     name: str, suite: Suite, found: Found, history: Durations, wish: Wish
 ) -> tuple[Item, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from exacthead.bootstrap import cache_folder
 from exacthead.equip import BUILD_DEADLINE_S, ready
 from exacthead.errors import HarnessError
+from exacthead.images.start import CONTAINED
 from exacthead.impact.map import read_map
 from exacthead.impact.select import select_since
 from exacthead.plan import python_variable, seeded
@@ -23,6 +24,7 @@ from exacthead.suite_items import (
     repeated_items,
     settled_item,
     shard_items,
+    skipped,
     unread_items,
 )
 from exacthead.suites import Belonging, suite_workers, unmet
@@ -81,7 +83,8 @@ class Planning:
     """What planning needs: declarations, specs by worker name, store, runner, wish, voice, head.
 
     ``again`` are the shards of an earlier run that suites repeat; ``elsewhere`` is whether another
-    machine runs them. It keeps in ``logs`` what a collection wrote that went wrong, by item id.
+    machine runs them, ``inside`` whether images do. It keeps in ``logs`` what a collection wrote
+    that went wrong, by item id.
     """
 
     harness: Harness
@@ -94,6 +97,7 @@ class Planning:
     again: Mapping[str, tuple[Shard, ...]] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     elsewhere: bool = False
+    inside: bool = False
 
     @cached_property
     def belonging(self) -> Belonging:
@@ -126,7 +130,20 @@ class Planning:
     def items(
         self, name: str, workers: Mapping[str, Built], history: Durations, *, fresh: bool
     ) -> tuple[Item, ...]:
-        """The items of one suite; where its tests are not known for want of a worker, only that."""
+        """The items of one suite; where its tests are not known for want of a worker, only that.
+
+        What a suite selects is the same in an image, which has no engine for it.
+        """
+        items = self._selected(name, workers, history, fresh=fresh)
+        if not self.inside or "engine" not in self.harness.suite(name).requires:
+            return items
+        words, strict = f"needs what is not here: {CONTAINED}", self.wish.strict
+        left = (each if each.settled else skipped(each, words, strict=strict) for each in items)
+        return tuple(left)
+
+    def _selected(
+        self, name: str, workers: Mapping[str, Built], history: Durations, *, fresh: bool
+    ) -> tuple[Item, ...]:
         suite = self.harness.suite(name)
         own = workers.get(suite.worker)
         place = self.kept(name)
@@ -183,7 +200,8 @@ class Planning:
         if not suite.requires:
             return unmet(suite, None, self.runner, {})
         with self.environment(suite, workers) as environment:
-            return unmet(suite, own.python if own else None, self.runner, environment)
+            python = own.python if own else None
+            return unmet(suite, python, self.runner, environment, inside=self.inside)
 
     @contextmanager
     def environment(self, suite: Suite, workers: Mapping[str, Built]) -> Iterator[dict[str, str]]:

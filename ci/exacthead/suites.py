@@ -119,7 +119,12 @@ def in_suite(harness: Harness, path: str, folders: Folders | None = None) -> boo
 
 
 def unmet(
-    suite: Suite, python: Path | None, runner: Runner, environment: Mapping[str, str]
+    suite: Suite,
+    python: Path | None,
+    runner: Runner,
+    environment: Mapping[str, str],
+    *,
+    inside: bool = False,
 ) -> tuple[str, ...]:
     """What the suite needs and this runner has not, a phrase each.
 
@@ -128,15 +133,16 @@ def unmet(
         python: the interpreter of its worker; None before that is built, when no module is asked.
         runner: the machine's resources.
         environment: of the interpreter while it looks for a module.
+        inside: whether it runs in an image: then programs and an engine are not looked for here.
     """
     missing = runner.short_of(suite)
     for name in suite.requires:
         kind, _, rest = name.partition(":")
         if kind == "accelerator" and not runner.accelerators:
             missing.append("no accelerator")
-        elif name == "engine" and (problem := no_engine()):
+        elif name == "engine" and not inside and (problem := no_engine()):
             missing.append(problem)
-        elif kind == "program" and not shutil.which(rest):
+        elif kind == "program" and not inside and not shutil.which(rest):
             missing.append(f"no {rest} on PATH")
         elif kind == "module" and python and not _importable(python, rest, environment):
             missing.append(f"no module {rest} in worker {suite.worker}")

@@ -94,6 +94,14 @@ def noxw(
     )
 
 
+def wait_for(path: Path, words: str) -> None:
+    """Wait until a file has these words."""
+    deadline = time.monotonic() + 60
+    while not (path.exists() and words in path.read_text(encoding="utf-8")):
+        assert time.monotonic() < deadline, f"no {words!r} in {path}"
+        time.sleep(0.02)
+
+
 def pin(root: Path, digest: str) -> None:
     (root / "ci/locks/uv.txt").write_text(f"uv==99.1.0 \\\n    --hash=sha256:{digest}\n", "utf-8")
 
@@ -264,22 +272,25 @@ def test_a_killed_builder_is_waited_for_by_its_orphan_and_its_rest_is_built_anew
     checkout: Path, tmp_path: Path, fake_uv: Callable[..., Path]
 ) -> None:
     folder = bin_folder(tmp_path, "python3", "mkdir", "chmod", "sleep", "touch")
-    late = tmp_path / "late"
-    orphan = fake_uv(extra=f"sleep 2; touch '{late}'")
+    go, late, said = tmp_path / "go", tmp_path / "late", tmp_path / "said"
+    orphan = fake_uv(extra=f"while [ ! -e '{go}' ]; do sleep 0.05; done; touch '{late}'")
     path = f"{orphan}:{folder}"
     with subprocess.Popen(["/bin/sh", str(checkout / "noxw")], env={"PATH": path}) as builder:
         log = tmp_path / "uv.log"
-        deadline = time.monotonic() + 60
-        while not (log.exists() and "venv" in log.read_text(encoding="utf-8")):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for(log, "venv")
         builder.send_signal(signal.SIGKILL)
-    assert not late.exists()
 
-    done = noxw(checkout, path)
+    with (
+        said.open("wb") as words,
+        subprocess.Popen(
+            ["/bin/sh", str(checkout / "noxw")], env={"PATH": path}, stderr=words
+        ) as waiter,
+    ):
+        wait_for(said, f"waiting for process {builder.pid}")
+        assert not late.exists()
+        go.touch()
 
-    assert done.returncode == 0, done.stderr
-    assert f"waiting for process {builder.pid}" in done.stderr
+    assert waiter.returncode == 0, said.read_text(encoding="utf-8")
     # The orphan had written its last when the next builder began.
     calls = [line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()]
     assert calls.count("venv") == 2

@@ -120,6 +120,18 @@ def test_what_a_suite_needs_and_a_runner_lacks_is_named(
     assert "; ".join(found) == missing
 
 
+def test_programs_and_an_engine_of_this_machine_are_not_asked_of_what_runs_in_an_image(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    line = 'requires = ["program:no-such-program", "engine", "module:none_such"]'
+    make_harness(DECLARED.replace("[suites.one]", f"[suites.one]\n{line}"))
+    suite, runner = load(harness.root).suite("one"), Runner(cpus=2, memory_gb=4)
+
+    found = unmet(suite, Path(sys.executable), runner, dict(os.environ), inside=True)
+
+    assert found == ("no module none_such in worker b",)
+
+
 def test_an_unknown_requirement_is_refused(make_harness: Callable[[str], Harness]) -> None:
     with pytest.raises(HarnessError, match=re.escape("'browser' is none of accelerator, program:")):
         make_harness(DECLARED.replace("[suites.one]", '[suites.one]\nrequires = ["browser"]'))

@@ -34,6 +34,11 @@ def result(run: Path, item: str) -> ItemResult:
     return ItemResult.model_validate_json((run / "items" / item / "result.json").read_bytes())
 
 
+def selected(run: Path) -> dict[str, Any]:
+    """The tests of each planned item, whatever became of them."""
+    return {item["id"]: item["shard"]["groups"] for item in read(run / "plan.json")["items"]}
+
+
 def covered(run: Path) -> set[str]:
     with closing(sqlite3.connect(run / "coverage.sqlite")) as data:
         return {row[0] for row in data.execute("select path from file")}
@@ -91,6 +96,72 @@ def test_the_selected_items_are_the_same_for_any_choice_of_image(
         assert here["images"] == {}
         ran = {item["id"] for item in there["items"] if item["settled"] is None}
         assert there["images"] == dict.fromkeys(ran, image.id), how
+
+
+def require(clone: Repository, *names: str) -> None:
+    text = (clone.root / "ci/harness.toml").read_text(encoding="utf-8")
+    line = f"[suites.sums]\nrequires = {json.dumps(names)}"
+    clone.commit({"ci/harness.toml": text.replace("[suites.sums]", line)})
+
+
+def test_a_suite_whose_image_lacks_a_program_is_skipped_by_name_and_red_when_strict(
+    clone: Repository,
+) -> None:
+    here = str(clone.root / "only-here")
+    require(clone, "program:sh", f"program:{here}")
+    shards = ("unit", "--shards", "2")
+    clone.write({"only-here": "#!/bin/sh\n"})
+    (clone.root / "only-here").chmod(0o755)
+    clone.commit({})
+    assert clone.exacthead(*shards)[0] == 0
+    outside = clone.run_folder()
+
+    code, printed = clone.exacthead(*shards, "--in", "image")
+    skipped = clone.run_folder()
+    strict, said = clone.exacthead(*shards, "--in", "image", "--strict")
+
+    assert (code, strict) == (0, 1), printed
+    assert f"needs what is not in image small: no {here} on PATH" in printed
+    assert "no sh" not in printed
+    assert printed.splitlines()[-1] == "0 passed, 0 failed, 2 skipped"
+    assert f"no {here} on PATH" in said
+    assert read(skipped / "plan.json")["images"] == {}
+    assert selected(skipped) == selected(outside)
+    for item in selected(skipped):
+        assert not result(skipped, item).required
+        assert result(clone.run_folder(), item).required
+
+
+def test_a_program_that_only_the_image_has_is_enough(clone: Repository) -> None:
+    # Outside it is a path of no file.
+    require(clone, "program:/workspace/only-there")
+    clone.write({"only-there": "#!/bin/sh\n"})
+    (clone.root / "only-there").chmod(0o755)
+    clone.commit({})
+
+    code, printed = clone.exacthead("unit")
+    assert code == 0
+    assert "no /workspace/only-there on PATH" in printed
+
+    code, printed = clone.exacthead("unit", "--in", "image")
+    assert code == 0, printed
+    assert "2 passed, 0 failed, 0 skipped" in printed
+
+
+def test_a_suite_that_needs_an_engine_is_skipped_by_name_in_an_image(clone: Repository) -> None:
+    require(clone, "engine")
+    shards = ("unit", "--shards", "2")
+    assert "2 passed, 0 failed, 0 skipped" in clone.exacthead(*shards)[1]
+    outside = clone.run_folder()
+
+    code, printed = clone.exacthead(*shards, "--in", "image")
+    skipped = clone.run_folder()
+    strict, _ = clone.exacthead(*shards, "--in", "image", "--strict")
+
+    assert (code, strict) == (0, 1)
+    assert "no container engine: a container reaches none" in printed
+    assert printed.splitlines()[-1] == "0 passed, 0 failed, 2 skipped"
+    assert selected(skipped) == selected(outside)
 
 
 def test_a_job_in_its_image_satisfies_its_contract(clone: Repository, image: ImageFile) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -32,10 +34,16 @@ RUNS, TESTS = 70, 120
 _ARTIFACTS = os.environ.get("EXACTHEAD_ARTIFACTS")
 
 
+def namespaces() -> bool:
+    """Whether a process here may have a user namespace of its own."""
+    asked = [sys.executable, "-I", "-S", "-c", "import os; os.unshare(os.CLONE_NEWUSER)"]
+    return subprocess.run(asked, check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    # Its sandbox needs rights that root in a container does not have.
-    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    # Its sandbox is refused to root, and needs namespaces that a container forbids.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 or not namespaces() else []
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
         yield started

@@ -22,6 +22,9 @@ _END_S = 30.0
 _POLL_S = 0.1
 _SYSTEM = "/usr/sbin"
 
+# Why an item in a container has none, whatever runs on the machine.
+CONTAINED = "no container engine: a container reaches none"
+
 
 def no_engine() -> str:
     """Why there is no engine and none may be started; empty where there is one, or may be."""

@@ -68,7 +68,7 @@ def test_whatever_decides_a_base_is_in_its_key(change: dict[str, object]) -> Non
     assert key_of(base.model_copy(update=change)) != key_of(base)
 
 
-@pytest.mark.parametrize("name", ["unit", "stack", "stack-cuda"])
+@pytest.mark.parametrize("name", ["unit", "browser", "stack", "stack-cuda"])
 def test_the_plan_of_each_image_is_told_without_an_engine(name: str, tmp_path: Path) -> None:
     harness = load(ROOT)
     cache = Cache(tmp_path)
