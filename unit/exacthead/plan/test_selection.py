@@ -16,6 +16,7 @@ from exacthead.selection import LEVELS, Asked, Selection, select
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from unit.exacthead.conftest import Repository
 
@@ -171,6 +172,14 @@ IMAGES = st.one_of(
     st.just(("--image", "old:tag", "--reuse", "0123abc")),
     st.just(("--in", "image", "--base-image", "python")),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache that can be written to: these tests' checkout need not be one, as in an image."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXACTHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def outcome(arguments: tuple[str, ...]) -> Selection | str:
