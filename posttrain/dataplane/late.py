@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ from posttrain.dataplane.values import to_wire
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from posttrain.dataplane.connections import Call
     from posttrain.dataplane.ledger import Place
-    from posttrain.dataplane.ledger_call import Call
     from posttrain.dataplane.plane import Row
     from posttrain.dataplane.processes import Deadline, Processes
     from posttrain.dataplane.values import Kind
@@ -118,4 +119,7 @@ def _same(put: Put, partition: str, ids: Collection[str]) -> bool:
 
 
 def _ended(put: Put) -> bool:
-    return put.publishing.wait(0)
+    try:
+        return put.publishing.wait(0)
+    except CancelledError:  # the plane is being closed: whoever asks for the answer is told
+        return True

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import zmq
 
+from posttrain.dataplane.connections import Connections, plain_socket
+
 if TYPE_CHECKING:
+    from posttrain.dataplane.connections import Answer, Call
     from posttrain.dataplane.ledger import Ledger
 
 
@@ -38,7 +41,7 @@ def open_door(ledger: Ledger, host: str) -> Door:
         ledger: that nobody else uses from now on.
         host: the address of this machine that others reach.
     """
-    socket = _socket(zmq.ROUTER)
+    socket = plain_socket(zmq.ROUTER)
     place = f"[{host}]" if ":" in host else host
     port = socket.bind_to_random_port(f"tcp://{place}")
     door = Door(f"tcp://{place}:{port}", secrets.token_bytes(32))
@@ -71,86 +74,26 @@ class Caller:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._lock = threading.Lock()
-        self._idle: list[zmq.Socket[bytes]] = []
-        self._closed = False
+        self._connections = Connections(door.address, self._opened)
 
     def ask(self, method: str, *arguments: Any) -> Call:
-        """Begin to call a method of the ledger."""
-        with self._lock:
-            socket = self._idle.pop() if self._idle else None
-        if socket is None:
-            socket = _socket(zmq.DEALER)
-            socket.connect(self._door.address)
-        socket.send_multipart(_signed(self._door, pickle.dumps((method, arguments))))
-        return Call(self, socket)
+        """Begin to call a method of the ledger.
 
-    def opened(self, signed: list[bytes]) -> tuple[Any, Exception | None] | None:
-        """The answer in a message; None of a message that is not the ledger's."""
-        answer = _opened(self._door, signed)
-        return None if answer is None else pickle.loads(answer)  # noqa: S301 - it is signed
-
-    def give_back(self, socket: zmq.Socket[bytes]) -> None:
-        """Keep a socket on which nothing is under way for the next call."""
-        with self._lock:
-            if not self._closed:
-                self._idle.append(socket)
-                return
-        socket.close()
+        Raises:
+            CancelledError: this caller was closed.
+        """
+        return self._connections.ask(_signed(self._door, pickle.dumps((method, arguments))))
 
     def close(self) -> None:
         """Close the connections, those in use when their calls end. May be called again."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for socket in idle:
-            socket.close()
+        self._connections.close()
 
-
-class Call:
-    """One call, until it has its answer; of one thread at a time."""
-
-    def __init__(self, caller: Caller, socket: zmq.Socket[bytes]) -> None:
-        self._caller = caller
-        self._socket = socket
-        self._answer: tuple[Any, Exception | None] | None = None
-
-    def wait(self, seconds: float) -> bool:
-        """Whether the answer is there, after so many seconds at most."""
-        if self._answer is None and self._socket.poll(1000 * seconds):
-            self._answer = self._caller.opened(self._socket.recv_multipart())
-            if self._answer is not None:
-                self._caller.give_back(self._socket)
-        return self._answer is not None
-
-    def drop(self) -> None:
-        """Wait for it no more; what it does is done all the same."""
-        if self._answer is None:
-            self._socket.close()
-
-    def result(self) -> Any:
-        """What the method gave, when the answer is there.
-
-        Raises:
-            Exception: what it raised.
-        """
-        if self._answer is None:
-            msg = "this call has no answer yet"
-            raise RuntimeError(msg)
-        value, error = self._answer
-        if error is not None:
-            raise error
-        return value
-
-
-def _socket(kind: int) -> zmq.Socket[bytes]:
-    socket = zmq.Context.instance().socket(kind)
-    socket.setsockopt(zmq.LINGER, 0)
-    # A message that found no room would be dropped without a word.
-    socket.setsockopt(zmq.SNDHWM, 0)
-    socket.setsockopt(zmq.RCVHWM, 0)
-    socket.setsockopt(zmq.IPV6, 1)
-    return socket
+    def _opened(self, frames: list[zmq.Frame]) -> Answer | None:
+        opened = _opened(self._door, [frame.bytes for frame in frames])
+        if opened is None:
+            return None
+        answer: Answer = pickle.loads(opened)  # noqa: S301 - it is signed
+        return answer
 
 
 def _signed(door: Door, message: bytes) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ray
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from posttrain.dataplane.ledger_call import Call
+    from posttrain.dataplane.connections import Call
 
 NAMESPACE = "posttrain.dataplane"
 LEDGER = "ledger"
@@ -145,18 +146,25 @@ class Processes:
 
     def ledger(self, asked: str, deadline: Deadline, method: str, *arguments: Any) -> Any:
         """Call a method of the ledger: see `answer`."""
-        call = self.ask_ledger(method, *arguments)
+        call = self.ask_ledger(asked, method, *arguments)
         try:
             return self.answer(asked, call, deadline)
         finally:
             call.drop()
 
-    def ask_ledger(self, method: str, *arguments: Any) -> Call:
-        """Begin to call a method of the ledger; what it gives is for `answer`."""
+    def ask_ledger(self, asked: str, method: str, *arguments: Any) -> Call:
+        """Begin to call a method of the ledger; what it gives is for `answer`.
+
+        Raises:
+            ClosedPlaneError: these processes were left.
+        """
         if self._ledger is None:
             msg = "the ledger was not found yet"
             raise RuntimeError(msg)
-        return self._ledger.ask(method, *arguments)
+        try:
+            return self._ledger.ask(method, *arguments)
+        except CancelledError as error:
+            raise closed(asked) from error
 
     def answer(self, asked: str, call: Call, deadline: Deadline) -> Any:
         """Return what a call of the ledger gives.
@@ -164,11 +172,15 @@ class Processes:
         Raises:
             PlaneError: what the ledger refuses, in its own words.
             UnavailableError: the process died, failed, or did not answer in time.
+            ClosedPlaneError: these processes were left meanwhile.
         """
-        while not call.wait(min(LOOK_S, deadline.left())):
-            self.look(asked)
-            if not deadline.left():
-                raise self._late(asked, LEDGER, deadline)
+        try:
+            while not call.wait(min(LOOK_S, deadline.left())):
+                self.look(asked)
+                if not deadline.left():
+                    raise self._late(asked, LEDGER, deadline)
+        except CancelledError as error:
+            raise closed(asked) from error
         try:
             return call.result()
         except PlaneError:
@@ -243,9 +255,14 @@ class Processes:
 
     def _death(self, asked: str, name: str, error: RayActorError) -> PlaneError:
         if self._ended:
-            return ClosedPlaneError(asked, "this plane was closed", "connect or start another")
+            return closed(asked)
         kind = DeadUnitError if name.startswith(UNIT) else DeadControllerError
         return kind(asked, f"{name} of {self.name} is dead: {error}", READ_LOG)
+
+
+def closed(asked: str) -> ClosedPlaneError:
+    """Say that a plane was closed."""
+    return ClosedPlaneError(asked, "this plane was closed", "connect or start another")
 
 
 def _actor_name(plane: str, process: str) -> str:

@@ -1,4 +1,4 @@
-"""TransferQueue's client on an event loop of its own, where a call can be given up at any time.
+"""TransferQueue's client: values straight to its storage units, the rest on an event loop.
 
 The library's synchronous client waits without a deadline, up to 600 s for a storage unit that died.
 Its asynchronous one may be cancelled: it then drops the connection that the answer would come on.
@@ -12,7 +12,7 @@ import weakref
 from concurrent.futures import CancelledError, wait
 from contextlib import suppress
 from functools import partial
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from posttrain.dataplane.batches import SERIAL, Batch
@@ -20,17 +20,22 @@ from posttrain.dataplane.indexes import IndexPool
 from posttrain.dataplane.notices import Notices
 from posttrain.dataplane.processes import CONTROLLER
 from posttrain.dataplane.tq import AsyncTransferQueueClient, BatchMeta
+from posttrain.dataplane.transfers import Part, Reading, Writing
+from posttrain.dataplane.unit_calls import UnitCalls
 from posttrain.dataplane.units import server_info
+from posttrain.dataplane.watch import OnLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    from posttrain.dataplane.indexes import Taking
     from posttrain.dataplane.ledger import Place
     from posttrain.dataplane.processes import Address
 
 JOIN_S = 5.0
 NOTICE_S = 1.0
+UNDO_S = 0.1
 
 
 class QueueClient:
@@ -47,6 +52,7 @@ class QueueClient:
 
     def __init__(self, name: str, addresses: Mapping[str, Address]) -> None:
         infos = {process: server_info(address) for process, address in addresses.items()}
+        units = [where for process, where in addresses.items() if process != CONTROLLER]
         self._client = AsyncTransferQueueClient(name, infos.pop(CONTROLLER), zmq_io_threads=1)
         try:
             self._client.initialize_storage_manager("SimpleStorage", {"zmq_info": infos})
@@ -54,14 +60,17 @@ class QueueClient:
             self._client.close()
             raise
         self._manager = self._client.storage_manager
-        self._notices = Notices(self._manager.notify_data_update)
+        self._units = UnitCalls(units)
         self._pools: dict[str, IndexPool] = {}
         self._loop = asyncio.new_event_loop()
+        self._notices = Notices(self._loop, self._manager.notify_data_update)
         self._lock = threading.Lock()
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         thread.start()
         # Also when the process ends: sockets must not be closed under a thread that uses them.
-        self._end = weakref.finalize(self, _end, self._loop, thread, self._client, self._notices)
+        self._end = weakref.finalize(
+            self, _end, self._loop, thread, self._client, self._notices, self._units
+        )
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Start work on the loop. Cancelling the future gives it up.
@@ -75,51 +84,59 @@ class QueueClient:
                 raise CancelledError
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def write(self, partition: str, batches: Sequence[Batch]) -> list[list[int]]:
-        """Store batches under indexes that are theirs alone; return these, one a row.
+    def take(self, partition: str, count: int) -> Taking:
+        """Begin to take so many indexes that are this client's alone."""
+        pool = self._pools.get(partition)
+        if pool is None:
+            fetch = partial(self._fetch, partition)
+            pool = self._pools.setdefault(partition, IndexPool(fetch))
+        return pool.take(count)
 
-        When one cannot be stored, those before it are freed.
+    def write(self, partition: str, indexes: Sequence[int], batches: Sequence[Batch]) -> Writing:
+        """Begin to store batches, row after row under the indexes.
+
+        Raises:
+            CancelledError: this client was closed.
         """
-        written: list[list[int]] = []
+        parts: list[Part] = []
+        writing = Writing(parts, partial(self._note, partition), partial(self._undo, partition))
+        rest = iter(indexes)
         try:
             for batch in batches:
-                indexes = await self._write(partition, batch)
-                written.append(indexes)
-        except Exception:
-            if written:
-                await self.free(partition, [*chain.from_iterable(written)])
+                columns: dict[str, Sequence[Any]] = {SERIAL: batch.serials, **batch.columns}
+                for unit, slots, rows in self._routed([*islice(rest, len(batch.serials))]):
+                    # A unit keeps any values as they come. The library's own put makes tensors of
+                    # them first, row by row and back, which took most of its time.
+                    values = {
+                        field: [every[row] for row in rows] for field, every in columns.items()
+                    }
+                    call = self._units.put(unit, slots, values)
+                    parts.append(Part(unit, slots, rows, [*columns], call))
+        except BaseException:
+            writing.give_up()
             raise
-        return written
+        return writing
 
-    async def _write(self, partition: str, batch: Batch) -> list[int]:
-        # A unit keeps any values as they come. The library's own put makes tensors of them first,
-        # row by row and back, which took most of its time.
-        indexes = await self._pool(partition).take(len(batch.serials))
-        columns: dict[str, Sequence[Any]] = {SERIAL: batch.serials, **batch.columns}
-        puts = (
-            self._manager._put_to_single_storage_unit(  # noqa: SLF001
-                part.global_indexes,
-                {
-                    field: [values[row] for row in part.batch_positions]
-                    for field, values in columns.items()
-                },
-                target_storage_unit=unit,
-            )
-            for unit, part in self._parts(indexes)
-        )
-        await asyncio.gather(*puts)
-        await self._notices.add(partition, indexes, columns)
-        return indexes
+    def read(self, places: Sequence[Place], fields: Sequence[str]) -> Reading:
+        """Begin to read columns of rows, in the order of their places.
 
-    def _parts(self, indexes: Sequence[int]) -> Collection[tuple[str, Any]]:
+        Raises:
+            CancelledError: this client was closed.
+        """
+        names = [SERIAL, *fields]
+        parts = [
+            Part(unit, slots, rows, names, self._units.get(unit, slots, names))
+            for unit, slots, rows in self._routed([place.slot for place in places])
+        ]
+        return Reading(parts, len(places), fields)
+
+    def _routed(self, indexes: Sequence[int]) -> Iterator[tuple[str, list[int], list[int]]]:
         """Which unit has which of the indexes, and at which places these are."""
-        parts: dict[str, Any] = self._manager._group_by_hash(list(indexes))  # noqa: SLF001
-        return parts.items()
+        for unit, part in self._manager._group_by_hash([*indexes]).items():  # noqa: SLF001
+            yield unit, part.global_indexes, part.batch_positions
 
-    def _pool(self, partition: str) -> IndexPool:
-        if partition not in self._pools:
-            self._pools[partition] = IndexPool(partial(self._indexes, partition))
-        return self._pools[partition]
+    def _fetch(self, partition: str, count: int) -> Future[list[int]]:
+        return self.submit(self._indexes(partition, count))
 
     async def _indexes(self, partition: str, count: int) -> list[int]:
         meta = await self._client.async_get_meta(
@@ -130,48 +147,45 @@ class QueueClient:
             raise RuntimeError(f"TransferQueue gave {count} rows {len(set(indexes))} indexes")
         return indexes
 
-    def undo(self, partition: str, writing: Future[list[list[int]]]) -> None:
-        """Have a `write` freed that nobody waits for, once every unit has acknowledged it.
+    def _note(self, partition: str, parts: Sequence[Part]) -> None:
+        with self._lock:
+            if self._end.alive:
+                for part in parts:
+                    self._notices.add(partition, part.indexes, part.fields)
+
+    def _undo(self, partition: str, parts: Sequence[Part]) -> None:
+        try:
+            self.submit(self._undone(partition, parts))
+        except CancelledError:  # nobody needs room in a plane that is closed
+            for part in parts:
+                part.call.drop()
+
+    async def _undone(self, partition: str, parts: Sequence[Part]) -> None:
+        """Free what units have stored of rows, as soon as each has said that it has.
 
         Not before: what a unit is late with would come after its index was another row's.
         """
+        waiting = [*parts]
+        try:
+            while waiting:
+                ended = [part for part in waiting if part.call.wait(0)]
+                waiting = [part for part in waiting if part not in ended]
+                for part in ended:
+                    self._notices.add(partition, part.indexes, part.fields)
+                    await self.free(partition, part.indexes)
+                if waiting:
+                    await asyncio.sleep(UNDO_S)
+        finally:
+            for part in waiting:
+                part.call.drop()
 
-        def free(done: Future[list[list[int]]]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                return
-            work = self.free(partition, [*chain.from_iterable(done.result())])
-            try:
-                asyncio.run_coroutine_threadsafe(work, self._loop)
-            except RuntimeError:  # this client was closed
-                work.close()
-
-        writing.add_done_callback(free)
-
-    async def read(self, places: Sequence[Place], fields: Sequence[str]) -> Batch:
-        """Read columns of rows, in the order of their places.
+    def begin_to_free(self, partition: str, indexes: Sequence[int]) -> OnLoop[None]:
+        """Begin to delete rows: see `free`.
 
         Raises:
-            StorageKeyNotFoundError: a unit has nothing under one of the indexes.
-            RuntimeError: a unit's own error, or not every value came back.
+            CancelledError: this client was closed.
         """
-        parts = self._parts([place.slot for place in places])
-        gets = (
-            self._manager._get_from_single_storage_unit(  # noqa: SLF001
-                part.global_indexes, [SERIAL, *fields], target_storage_unit=unit
-            )
-            for unit, part in parts
-        )
-        columns: dict[str, list[Any]] = {field: [None] * len(places) for field in (SERIAL, *fields)}
-        for (unit, part), (_, found) in zip(parts, await asyncio.gather(*gets), strict=True):
-            for field, column in columns.items():
-                if len(found[field]) != len(part.batch_positions):
-                    msg = (
-                        f"{unit} gave {len(found[field])} {field!r} of {len(part.batch_positions)}"
-                    )
-                    raise RuntimeError(msg)
-                for row, value in zip(part.batch_positions, found[field], strict=True):
-                    column[row] = value
-        return Batch(columns.pop(SERIAL), columns)
+        return OnLoop(self.submit(self.free(partition, indexes)))
 
     async def free(self, partition: str, indexes: Sequence[int]) -> None:
         """Delete rows, whose indexes others may get from now on."""
@@ -202,7 +216,9 @@ def _end(
     thread: threading.Thread,
     client: AsyncTransferQueueClient,
     notices: Notices,
+    units: UnitCalls,
 ) -> None:
+    units.close()
     wait([asyncio.run_coroutine_threadsafe(_give_up(notices), loop)], JOIN_S)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(JOIN_S)

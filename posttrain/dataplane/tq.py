@@ -10,10 +10,11 @@ from transfer_queue.controller import TransferQueueController
 from transfer_queue.metadata import BatchMeta
 from transfer_queue.sampler import SequentialSampler
 from transfer_queue.storage import StorageKeyNotFoundError
-from transfer_queue.storage.simple_storage import SimpleStorageUnit
+from transfer_queue.storage.simple_storage import KEY_NOT_FOUND_MARKER, SimpleStorageUnit
 from transfer_queue.utils.enum_utils import Role
 from transfer_queue.utils.zmq_utils import (
     METRICS_COLLECTOR_IDENTITY_PREFIX,
+    STORAGE_MANAGER_IDENTITY_PREFIX,
     ZMQMessage,
     ZMQRequestType,
     ZMQServerInfo,
@@ -21,7 +22,9 @@ from transfer_queue.utils.zmq_utils import (
 )
 
 __all__ = [
+    "KEY_NOT_FOUND_MARKER",
     "METRICS_COLLECTOR_IDENTITY_PREFIX",
+    "STORAGE_MANAGER_IDENTITY_PREFIX",
     "AsyncTransferQueueClient",
     "BatchMeta",
     "Role",

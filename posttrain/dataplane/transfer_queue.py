@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import secrets
 import sys
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ import ray
 from posttrain.dataplane.batches import batches, rows_of
 from posttrain.dataplane.connect import TRANSFER_QUEUE
 from posttrain.dataplane.errors import (
-    ClosedPlaneError,
     HandleError,
     LostRowError,
     PlaneError,
@@ -29,14 +28,14 @@ from posttrain.dataplane.errors import (
 )
 from posttrain.dataplane.late import LatePuts, Put, content_of
 from posttrain.dataplane.ledger import Entry, Located, Place, known_field
-from posttrain.dataplane.processes import READ_LOG, Deadline, Processes
+from posttrain.dataplane.processes import READ_LOG, Deadline, Processes, closed
 from posttrain.dataplane.queue_client import QueueClient
 from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.values import kinds_of, names_of
 from posttrain.dataplane.watch import PROBE_S, served, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from posttrain.dataplane.plane import Handle, Row, Served, Value
 
@@ -148,17 +147,15 @@ class TransferQueuePlane:
         # Whether these rows may come is asked once, when they are in place: seldom may they not.
         serials = {key: secrets.randbits(SERIAL_BITS) for key in rows}
         groups = batches(rows, kinds, serials)
-        write = self._client.write(partition, [batch for _, batch in groups])
-        places: dict[str, Place] = {}
-        undo = partial(self._client.undo, partition)
-        written = self._run(asked, deadline, write, late=undo)
-        for (keys, _), indexes in zip(groups, written, strict=True):
-            places |= {
-                key: Place(serials[key], index) for key, index in zip(keys, indexes, strict=True)
-            }
+        taking = partial(self._client.take, partition, len(rows))
+        slots = watched(asked, taking, deadline, self._processes)
+        write = partial(self._client.write, partition, slots, [batch for _, batch in groups])
+        watched(asked, write, deadline, self._processes)
+        keys = chain.from_iterable(keys for keys, _ in groups)
+        places = {key: Place(serials[key], slot) for key, slot in zip(keys, slots, strict=True)}
         # The order of the rows is the order in which they are claimed.
         entries = {key: Entry(places[key], frozenset(row)) for key, row in rows.items()}
-        publishing = self._processes.ask_ledger("publish", partition, entries, kinds)
+        publishing = self._processes.ask_ledger(asked, "publish", partition, entries, kinds)
         try:
             self._processes.answer(asked, publishing, deadline)
         except UnavailableError:
@@ -166,6 +163,7 @@ class TransferQueuePlane:
             self._late.add(Put(partition, places, content_of(rows, kinds), publishing))
             raise
         except PlaneError:
+            publishing.drop()
             # Others came first. These rows were never seen, and nobody else has their places.
             # That these cannot be given back says less than why.
             with suppress(UnavailableError):
@@ -182,9 +180,9 @@ class TransferQueuePlane:
         located: Located = self._processes.ledger(asked, deadline, "locate", partition, keys, names)
         if not keys or not names:
             return [{} for _ in keys]
-        read = self._client.read(located.places, names)
+        read = partial(self._client.read, located.places, names)
         try:
-            batch = self._run(asked, deadline, read)
+            batch = watched(asked, read, deadline, self._processes)
             lost = batch.serials != [place.serial for place in located.places]
             found = "a storage unit holds another row in the place of one of them"
         except StorageKeyNotFoundError as error:
@@ -268,29 +266,19 @@ class TransferQueuePlane:
 
     def _deadline(self, asked: str) -> Deadline:
         if self._closed:
-            raise ClosedPlaneError(asked, "this plane was closed", "connect or start another")
+            raise closed(asked)
         return Deadline(self._deadline_s - PROBE_S)
 
     def _ledger(self, asked: str, method: str, *arguments: Any) -> Any:
         return self._processes.ledger(asked, self._deadline(asked), method, *arguments)
-
-    def _run(
-        self,
-        asked: str,
-        deadline: Deadline,
-        work: Coroutine[Any, Any, Any],
-        late: Callable[[Future[Any]], object] = Future.cancel,
-    ) -> Any:
-        begin = partial(self._client.submit, work)
-        return watched(asked, begin, deadline, self._processes, late)
 
     def _free(
         self, asked: str, deadline: Deadline, partition: str, places: Collection[Place]
     ) -> None:
         if places:
             indexes = [place.slot for place in places]
-            # What is late goes on: a part of it cannot be done again.
-            self._run(asked, deadline, self._client.free(partition, indexes), late=_go_on)
+            begin = partial(self._client.begin_to_free, partition, indexes)
+            watched(asked, begin, deadline, self._processes)
 
     def _free_late(self, partition: str, places: Collection[Place], deadline: Deadline) -> None:
         self._free("give back what a late put had written", deadline, partition, places)
@@ -303,10 +291,6 @@ def _in_range(asked: str, units: int, deadline_s: float) -> None:
             f"{units} units and a deadline of {deadline_s} s",
             f"give {UNITS} units or more and {SHORTEST_S:g} to {LONGEST_S:g} s",
         )
-
-
-def _go_on(_: Future[Any]) -> None:
-    """Let work that nobody waits for come to its end."""
 
 
 def _cluster(asked: str) -> str:

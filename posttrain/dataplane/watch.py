@@ -7,15 +7,14 @@ not come. Ray knows at once.
 from __future__ import annotations
 
 from concurrent.futures import CancelledError, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from posttrain.dataplane.errors import (
-    ClosedPlaneError,
     PlaneError,
     PlaneTimeoutError,
     UnavailableError,
 )
-from posttrain.dataplane.processes import CONTROLLER, LOOK_S, READ_LOG
+from posttrain.dataplane.processes import CONTROLLER, LOOK_S, READ_LOG, closed
 from posttrain.dataplane.tq import StorageKeyNotFoundError
 from posttrain.dataplane.units import ask
 
@@ -26,24 +25,52 @@ if TYPE_CHECKING:
     from posttrain.dataplane.plane import Served
     from posttrain.dataplane.processes import Deadline, Processes
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 PROBE_S = 1.0  # for storage units to show that they serve
 
 
+class Work(Protocol[T_co]):
+    """What is under way, for one thread."""
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is done, after so many seconds at most."""
+
+    def result(self) -> T_co:
+        """What it gave, when it is done."""
+
+    def give_up(self) -> None:
+        """Wait for it no more."""
+
+
+class OnLoop(Generic[T]):
+    """Work on an event loop. Given up, it goes on: a part of it cannot be done again."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is done, after so many seconds at most."""
+        return bool(wait([self._future], seconds).done)
+
+    def result(self) -> T:
+        """What it gave, when it is done."""
+        return self._future.result()
+
+    def give_up(self) -> None:
+        """Let it come to its end."""
+
+
 def watched(
-    asked: str,
-    begin: Callable[[], Future[Any]],
-    deadline: Deadline,
-    processes: Processes,
-    late: Callable[[Future[Any]], object],
-) -> Any:
+    asked: str, begin: Callable[[], Work[T]], deadline: Deadline, processes: Processes
+) -> T:
     """Begin work of a client and return its result.
 
     Args:
         asked: for errors.
-        begin: submits the work to the client.
+        begin: begins the work.
         deadline: of the call.
         processes: looked at meanwhile.
-        late: called with work that is not waited for any more.
 
     Raises:
         DeadUnitError: a storage unit died, which is noticed within about a second.
@@ -54,17 +81,15 @@ def watched(
         ClosedPlaneError: the plane was closed meanwhile.
     """
     try:
-        call = begin()
+        work = begin()
         try:
-            _wait(asked, call, deadline, processes)
+            _wait(asked, work, deadline, processes)
+            return work.result()
         except BaseException:
-            late(call)
+            work.give_up()
             raise
-        return call.result()
     except CancelledError as error:
-        raise ClosedPlaneError(
-            asked, "this plane was closed", "connect or start another"
-        ) from error
+        raise closed(asked) from error
     except (StorageKeyNotFoundError, PlaneError):
         raise
     except Exception as error:
@@ -98,8 +123,8 @@ def units_of(processes: Processes) -> dict[str, Any]:
     return {name: where for name, where in processes.addresses.items() if name != CONTROLLER}
 
 
-def _wait(asked: str, call: Future[Any], deadline: Deadline, processes: Processes) -> None:
-    while not wait([call], min(LOOK_S, deadline.left())).done:
+def _wait(asked: str, work: Work[Any], deadline: Deadline, processes: Processes) -> None:
+    while not work.wait(min(LOOK_S, deadline.left())):
         processes.look(asked)
         if not deadline.left():
             raise _late(asked, deadline, processes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,10 +122,22 @@ def test_nobody_without_the_secret_is_heard_or_believed(
 def test_a_connection_is_used_again_and_a_closed_caller_keeps_none(caller: Caller) -> None:
     for number in range(3):
         called(caller, "note", number)
-    assert len(caller._idle) == 1
+    assert len(caller._connections._idle) == 1
     under_way = caller.ask("note", "last")
     caller.close()
     assert under_way.wait(SOON_S)
     assert under_way.result() == "last"
-    assert caller._idle == []
+    assert caller._connections._idle == []
     caller.close()
+
+
+def test_a_closed_caller_asks_nothing_and_waits_for_nothing(ledger: Held, caller: Caller) -> None:
+    ledger.free.clear()
+    late = caller.ask("note", "late")
+    assert not late.wait(NOT_S)
+    caller.close()
+    with pytest.raises(CancelledError):
+        late.wait(NOT_S)
+    with pytest.raises(CancelledError):
+        caller.ask("note", "next")
+    ledger.free.set()
