@@ -10,14 +10,12 @@ import asyncio
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from posttrain.dataplane.batches import SERIAL, Batch
 from posttrain.dataplane.indexes import IndexPool
-from posttrain.dataplane.notices import Notices
 from posttrain.dataplane.processes import CONTROLLER
 from posttrain.dataplane.tq import AsyncTransferQueueClient, BatchMeta
 from posttrain.dataplane.transfers import Part, Reading, Writing
@@ -34,8 +32,10 @@ if TYPE_CHECKING:
     from posttrain.dataplane.processes import Address
 
 JOIN_S = 5.0
-NOTICE_S = 1.0
+GIVE_UP_S = 1.0
 UNDO_S = 0.1
+# The controller's own form of a field whose values are no tensors.
+_KNOWN = {"dtype": None, "shape": None, "is_nested": False, "is_non_tensor": True}
 
 
 class QueueClient:
@@ -63,14 +63,11 @@ class QueueClient:
         self._units = UnitCalls(units)
         self._pools: dict[str, IndexPool] = {}
         self._loop = asyncio.new_event_loop()
-        self._notices = Notices(self._loop, self._manager.notify_data_update)
         self._lock = threading.Lock()
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         thread.start()
         # Also when the process ends: sockets must not be closed under a thread that uses them.
-        self._end = weakref.finalize(
-            self, _end, self._loop, thread, self._client, self._notices, self._units
-        )
+        self._end = weakref.finalize(self, _end, self._loop, thread, self._client, self._units)
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Start work on the loop. Cancelling the future gives it up.
@@ -99,7 +96,7 @@ class QueueClient:
             CancelledError: this client was closed.
         """
         parts: list[Part] = []
-        writing = Writing(parts, partial(self._note, partition), partial(self._undo, partition))
+        writing = Writing(parts, partial(self._undo, partition))
         rest = iter(indexes)
         try:
             for batch in batches:
@@ -111,7 +108,7 @@ class QueueClient:
                         field: [every[row] for row in rows] for field, every in columns.items()
                     }
                     call = self._units.put(unit, slots, values)
-                    parts.append(Part(unit, slots, rows, [*columns], call))
+                    parts.append(Part(unit, slots, rows, call))
         except BaseException:
             writing.give_up()
             raise
@@ -125,7 +122,7 @@ class QueueClient:
         """
         names = [SERIAL, *fields]
         parts = [
-            Part(unit, slots, rows, names, self._units.get(unit, slots, names))
+            Part(unit, slots, rows, self._units.get(unit, slots, names))
             for unit, slots, rows in self._routed([place.slot for place in places])
         ]
         return Reading(parts, len(places), fields)
@@ -147,12 +144,6 @@ class QueueClient:
             raise RuntimeError(f"TransferQueue gave {count} rows {len(set(indexes))} indexes")
         return indexes
 
-    def _note(self, partition: str, parts: Sequence[Part]) -> None:
-        with self._lock:
-            if self._end.alive:
-                for part in parts:
-                    self._notices.add(partition, part.indexes, part.fields)
-
     def _undo(self, partition: str, parts: Sequence[Part]) -> None:
         try:
             self.submit(self._undone(partition, parts))
@@ -171,7 +162,6 @@ class QueueClient:
                 ended = [part for part in waiting if part.call.wait(0)]
                 waiting = [part for part in waiting if part not in ended]
                 for part in ended:
-                    self._notices.add(partition, part.indexes, part.fields)
                     await self.free(partition, part.indexes)
                 if waiting:
                     await asyncio.sleep(UNDO_S)
@@ -189,7 +179,9 @@ class QueueClient:
 
     async def free(self, partition: str, indexes: Sequence[int]) -> None:
         """Delete rows, whose indexes others may get from now on."""
-        await self._notices.told()
+        # A put does not tell TransferQueue's controller, since all readers ask the ledger; but what
+        # the controller has never heard of it cannot clear.
+        await self._manager.notify_data_update(partition, [*indexes], {SERIAL: {**_KNOWN}})
         await self._client.async_clear_samples(
             BatchMeta(global_indexes=list(indexes), partition_ids=[partition] * len(indexes))
         )
@@ -200,12 +192,11 @@ class QueueClient:
             self._end()
 
 
-async def _give_up(notices: Notices) -> None:
-    # One that the library has begun cannot be called back cleanly.
-    with suppress(Exception):
-        async with asyncio.timeout(NOTICE_S):
-            await notices.told()
+async def _give_up() -> None:
     running = asyncio.all_tasks() - {asyncio.current_task()}
+    if running:
+        # What the library has begun is seldom called back cleanly.
+        _, running = await asyncio.wait(running, timeout=GIVE_UP_S)
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
@@ -215,11 +206,10 @@ def _end(
     loop: asyncio.AbstractEventLoop,
     thread: threading.Thread,
     client: AsyncTransferQueueClient,
-    notices: Notices,
     units: UnitCalls,
 ) -> None:
     units.close()
-    wait([asyncio.run_coroutine_threadsafe(_give_up(notices), loop)], JOIN_S)
+    wait([asyncio.run_coroutine_threadsafe(_give_up(), loop)], JOIN_S)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(JOIN_S)
     # A thread that is stuck keeps its sockets until the process ends.

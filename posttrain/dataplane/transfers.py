@@ -20,14 +20,12 @@ class Part(NamedTuple):
         unit: its id.
         indexes: of the rows that it has.
         rows: their places among all rows.
-        fields: that they have.
         call: what was asked of it.
     """
 
     unit: str
     indexes: list[int]
     rows: list[int]
-    fields: list[str]
     call: Call
 
 
@@ -36,18 +34,11 @@ class Writing:
 
     Args:
         parts: of the rows.
-        done: is told of the parts when all units have them.
         undo: is given the parts when this is given up, or a unit refused one.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        done: Callable[[Sequence[Part]], None],
-        undo: Callable[[Sequence[Part]], None],
-    ) -> None:
+    def __init__(self, parts: Sequence[Part], undo: Callable[[Sequence[Part]], None]) -> None:
         self._parts = parts
-        self._done = done
         self._undo = undo
 
     def wait(self, seconds: float) -> bool:
@@ -62,7 +53,6 @@ class Writing:
         """
         for part in self._parts:
             part.call.result()
-        self._done(self._parts)
 
     def give_up(self) -> None:
         """Have what was stored, or will be, freed."""

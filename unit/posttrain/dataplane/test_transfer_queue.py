@@ -161,6 +161,23 @@ def test_a_row_that_is_refused_last_leaves_nothing_in_the_units(
     assert sum(after.values()) == 4
 
 
+def test_rows_can_be_cleared_by_another_process_as_soon_as_they_are_put(
+    plane: TransferQueuePlane, fresh: Callable[..., str]
+) -> None:
+    """Of which TransferQueue's controller has heard nothing when they are cleared."""
+    partition = fresh(FIELDS, capacity=8)
+    trainer = connect(plane.handle())
+    before = sum(served.rows for served in plane.served().values())
+    for turn in range(20):  # more rows than the plane has indexes at hand
+        ids = [f"{turn}-{number}" for number in range(8)]
+        plane.put(partition, rows(*ids))
+        trainer.clear(partition, ids)
+    assert sum(served.rows for served in plane.served().values()) == before
+    plane.put(partition, rows("last"))
+    assert trainer.get(partition, ["last"], ["number"]) == [{"number": 0}]
+    trainer.close()
+
+
 # What cannot be right is not returned.
 
 

@@ -1,31 +1,24 @@
-"""What a client of TransferQueue does ahead of its puts and behind them."""
+"""Indexes of TransferQueue that a client fetches ahead of its puts."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from itertools import chain, count
-from typing import Any
 
 import pytest
 
 from posttrain.dataplane.indexes import IndexPool
-from posttrain.dataplane.notices import Notices
 
 SOON_S, NOT_S = 20.0, 0.1
 
 
 class Controller:
-    """Hands indexes out and takes notices, when it is let."""
+    """Hands indexes out, when it is let."""
 
     def __init__(self) -> None:
         self.numbers = count()
         self.asked: list[int] = []
-        self.told: list[tuple[str, list[int], set[str]]] = []
-        self.open = asyncio.Event()
-        self.open.set()
-        self.begun = asyncio.Event()
         self.held: list[tuple[int, Future[list[int]]]] | None = None
         self.broken: Exception | None = None
 
@@ -47,13 +40,6 @@ class Controller:
         held, self.held = self.held or [], None
         for wanted, fetched in held:
             self.hand_out(wanted, fetched)
-
-    async def tell(self, partition: str, indexes: list[int], fields: dict[str, Any]) -> None:
-        self.begun.set()
-        await self.open.wait()
-        if self.broken:
-            raise self.broken
-        self.told.append((partition, indexes, set(fields)))
 
 
 def taken(pool: IndexPool, count: int) -> list[int]:
@@ -123,58 +109,3 @@ def test_a_fetch_that_cannot_begin_or_is_cancelled_is_not_waited_for() -> None:
     for _ in range(2):
         with pytest.raises(CancelledError):
             refused.wait(SOON_S)
-
-
-def test_rows_of_a_while_are_one_notice_and_those_that_come_meanwhile_the_next() -> None:
-    async def main() -> None:
-        controller = Controller()
-        notices = Notices(asyncio.get_running_loop(), controller.tell, gather_s=NOT_S)
-        with ThreadPoolExecutor(4) as threads:
-            for index in range(5):
-                threads.submit(notices.add, "p", [index], ["a", "b"]).result()
-        await asyncio.sleep(0)
-        assert controller.told == []
-        controller.open.clear()
-        await asyncio.wait_for(controller.begun.wait(), SOON_S)
-        notices.add("p", [5], ["a", "b"])
-        notices.add("p", [6], ["a"])
-        waiting = asyncio.create_task(notices.told())
-        await asyncio.sleep(2 * NOT_S)
-        assert not waiting.done()
-        controller.open.set()
-        await waiting
-        assert controller.told[0] == ("p", [0, 1, 2, 3, 4], {"a", "b"})
-        rest = sorted(controller.told[1:])
-        assert rest == [("p", [5], {"a", "b"}), ("p", [6], {"a"})]
-        await notices.told()  # nothing is left to wait for
-
-    asyncio.run(main())
-
-
-def test_whoever_has_to_know_does_not_wait_for_others() -> None:
-    async def main() -> None:
-        controller = Controller()
-        notices = Notices(asyncio.get_running_loop(), controller.tell, gather_s=3600)
-        notices.add("p", [1], ["a"])
-        await asyncio.wait_for(notices.told(), SOON_S)
-        assert controller.told == [("p", [1], {"a"})]
-
-    asyncio.run(main())
-
-
-def test_a_notice_that_fails_is_raised_where_it_is_waited_for_and_sent_again() -> None:
-    async def main() -> None:
-        controller = Controller()
-        controller.broken = RuntimeError("the controller is gone")
-        notices = Notices(asyncio.get_running_loop(), controller.tell, gather_s=0)
-        notices.add("p", [1], ["a"])
-        await asyncio.sleep(NOT_S)  # nobody waits for it: it is kept
-        with pytest.raises(RuntimeError, match="the controller is gone"):
-            await notices.told()
-        assert controller.told == []
-        controller.broken = None
-        notices.add("p", [2], ["a"])
-        await notices.told()
-        assert controller.told == [("p", [1, 2], {"a"})]
-
-    asyncio.run(main())
