@@ -64,6 +64,7 @@ class QueueClient:
         self._pools: dict[str, IndexPool] = {}
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
+        self._closed = False
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         thread.start()
         # Also when the process ends: sockets must not be closed under a thread that uses them.
@@ -76,7 +77,7 @@ class QueueClient:
             CancelledError: this client was closed.
         """
         with self._lock:
-            if not self._end.alive:
+            if self._closed:
                 work.close()
                 raise CancelledError
             return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -120,12 +121,16 @@ class QueueClient:
         Raises:
             CancelledError: this client was closed.
         """
-        names = [SERIAL, *fields]
-        parts = [
-            Part(unit, slots, rows, self._units.get(unit, slots, names))
-            for unit, slots, rows in self._routed([place.slot for place in places])
-        ]
-        return Reading(parts, len(places), fields)
+        parts: list[Part] = []
+        reading = Reading(parts, len(places), fields)
+        try:
+            for unit, slots, rows in self._routed([place.slot for place in places]):
+                call = self._units.get(unit, slots, [SERIAL, *fields])
+                parts.append(Part(unit, slots, rows, call))
+        except BaseException:
+            reading.give_up()
+            raise
+        return reading
 
     def _routed(self, indexes: Sequence[int]) -> Iterator[tuple[str, list[int], list[int]]]:
         """Which unit has which of the indexes, and at which places these are."""
@@ -189,7 +194,8 @@ class QueueClient:
     def close(self) -> None:
         """Give up what still runs, end the loop and close the connections. Idempotent."""
         with self._lock:
-            self._end()
+            self._closed = True
+        self._end()
 
 
 async def _give_up() -> None:
