@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The first version whose BuildKit is in a plugin only.
 _APART = 23
 _SYSTEM = ("/usr/bin/docker", "/usr/local/bin/docker")
-_DEADLINE_S = 3600
+DEADLINE_S = 3600.0
 _ANSWER_S = 30
 _SHOWN = 15
 # All forms that BuildKit knows, and at the file's beginning it skips a byte order mark:
@@ -47,6 +47,7 @@ class BuildOrder:
         arguments: build arguments.
         secrets: files that steps may read, by id; they get into no layer.
         fresh: whether earlier builds count for nothing.
+        deadline_s: seconds after which it is ended.
     """
 
     dockerfile: Path
@@ -55,6 +56,7 @@ class BuildOrder:
     arguments: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
     fresh: bool = False
+    deadline_s: float = DEADLINE_S
 
 
 @cache
@@ -118,10 +120,11 @@ def build(engine: Engine, order: BuildOrder, log: Path) -> str:
                     "BUILDKIT_PROGRESS": "plain",
                 },
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                check=False, timeout=_DEADLINE_S,
+                check=False, timeout=order.deadline_s,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise HarnessError(asked, f"not done after {_DEADLINE_S} s", f"read {log}") from error
+            found = f"not done after {order.deadline_s:g} s"
+            raise HarnessError(asked, found, f"read {log}") from error
         image = written.read_text(encoding="ascii").strip() if written.exists() else ""
     if done.returncode != 0 or not image:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

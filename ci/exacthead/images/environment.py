@@ -25,6 +25,7 @@ from exacthead.images.oci import ENVIRONMENT, PYTHONS, WORKERS, ImageFile
 from exacthead.images.stages import Stage, Stages
 from exacthead.workers.index import Indexes, read_indexes
 from exacthead.workers.resolve import resolve
+from exacthead.workers.store import BUILD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -196,7 +197,15 @@ class Making:
         with tempfile.TemporaryDirectory(dir=self.cache.work) as folder:
             indexes = read_indexes(os.environ)
             context = write_context(self.harness, specs, indexes, uv, Path(folder))
-            stage = Stage("workers", system.count, "workers", context.folder, context.secrets)
+            stage = Stage(
+                "workers",
+                system.count,
+                "workers",
+                context.folder,
+                context.secrets,
+                # They are built in one step, and each has as long as outside.
+                deadline_s=buildkit.DEADLINE_S + BUILD_S * len(specs),
+            )
             built, layers, _ = stages.build(stage)
             stages.discard(built)
             return layers

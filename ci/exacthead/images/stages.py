@@ -43,6 +43,7 @@ class Stage:
         made_by: what its layers are, for people.
         context: the folder that its steps can look into.
         secrets: files that its steps may read, by id.
+        deadline_s: seconds after which its build is ended.
     """
 
     target: str
@@ -50,6 +51,7 @@ class Stage:
     made_by: str
     context: Path
     secrets: Mapping[str, Path] = field(default_factory=dict)
+    deadline_s: float = buildkit.DEADLINE_S
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Stages:
                 },
                 secrets={**self._secrets(Path(folder)), **stage.secrets},
                 fresh=self.fresh,
+                deadline_s=stage.deadline_s,
             )
             built = buildkit.build(self.engine, order, log)
         layers, count = self._own_layers(built, stage)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from exacthead.errors import HarnessError
+from exacthead.workers.lock import entries
 from exacthead.workers.uv import find_uv
 
 if TYPE_CHECKING:
@@ -116,6 +117,25 @@ class Build:
                 )
             self._install_local_packages()
 
+    def refetch(self, name: str, folder: Path) -> Path | None:
+        """Install one distribution as the lock has it, past uv's cache, into an environment alone.
+
+        Returns:
+            That environment, below ``folder``; None where the lock does not name the distribution.
+        """
+        lines = entries(self.spec.lock).get(name)
+        if lines is None:
+            return None
+        root = folder / name
+        past = ["--cache-dir", str(folder / ".cache")]
+        venv = ["venv", "--no-project", "--no-python-downloads", *past]
+        self._uv([*venv, "--python", str(self.spec.interpreter.path), str(root)])
+        requirements = root / "requirements.txt"
+        requirements.write_text(lines, encoding="utf-8")
+        sync = ["pip", "sync", "--require-hashes", *past, *self._pip_arguments(root)]
+        self._uv([*sync, str(requirements)])
+        return root
+
     def patch(self) -> set[str]:
         """Apply the spec's patches in site-packages; git writes new files, never into hard links.
 
@@ -182,8 +202,9 @@ class Build:
         environment = self.uv_environment
         return self.commands.run([find_uv(environment), *arguments], environment)
 
-    def _pip_arguments(self) -> list[str]:
-        place = ["--python", str(self.python), "--link-mode", self.spec.link_mode]
+    def _pip_arguments(self, root: Path | None = None) -> list[str]:
+        python = (root or self.root) / "bin" / "python"
+        place = ["--python", str(python), "--link-mode", self.spec.link_mode]
         return [*place, *self.supplies.get("uv_arguments", ())]
 
     def _install_local_packages(self) -> None:

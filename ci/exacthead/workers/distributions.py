@@ -19,25 +19,26 @@ if TYPE_CHECKING:
 _SHA256 = "sha256="
 
 
-def owners(root: Path) -> dict[str, tuple[str, str]]:
-    """Every file that a distribution's RECORD names: path in the worker -> (distribution, sha256).
+def owners(root: Path) -> dict[str, dict[str, str]]:
+    """Every file that a RECORD names: path in the worker -> distribution -> sha256.
 
-    The digest is in hexadecimal digits, or empty where RECORD has none. A RECORD that is gone or
-    broken names nothing; its own path still belongs to its distribution.
+    Several wheels may hold the same file; the one that was installed last is there. The digest is
+    in hexadecimal digits, or empty where RECORD has none. A RECORD that is gone or broken names
+    nothing; its own path still belongs to its distribution.
     """
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, dict[str, str]] = defaultdict(dict)
     for site in root.glob("lib/python*/site-packages"):
         for folder in sorted(site.glob("*.dist-info")):
             name = canonicalize_name(folder.name.split("-")[0])
-            found[(folder / "RECORD").relative_to(root).as_posix()] = (name, "")
+            found[(folder / "RECORD").relative_to(root).as_posix()][name] = ""
             for path, digest in _record(folder / "RECORD"):
                 place = os.path.relpath(os.path.normpath(site / path), root)
-                found.setdefault(place, (name, digest))
-    return found
+                found[place].setdefault(name, digest)
+    return dict(found)
 
 
 def altered(root: Path, entries: Iterable[Entry]) -> dict[str, list[str]]:
-    """Files that are not what their wheel held: distribution -> paths, from digests in RECORD.
+    """Files that are in none of their owners' RECORDs as they are: distribution -> paths.
 
     An installer links what its cache has and does not look; a byte that changed in a worker has
     changed in the cache too, and would come back with every build.
@@ -45,9 +46,10 @@ def altered(root: Path, entries: Iterable[Entry]) -> dict[str, list[str]]:
     owned = owners(root)
     found: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
-        name, digest = owned.get(entry.path, ("", ""))
-        if digest and entry.sha256 != digest:
-            found[name].append(entry.path)
+        digests = owned.get(entry.path, {})
+        if any(digests.values()) and entry.sha256 not in digests.values():
+            for name in digests:
+                found[name].append(entry.path)
     return dict(found)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from exacthead.workers import manifest, record
 from exacthead.workers.distributions import altered
 from exacthead.workers.layout import remove_tree, write_whole
+from exacthead.workers.refetch import spoilt
 from exacthead.workers.verify import purge
 
 if TYPE_CHECKING:
@@ -20,22 +21,26 @@ if TYPE_CHECKING:
 def publish(layout: Layout, build: Build) -> record.Readiness:
     """Build, byte-compile, probe and hash; then, and only then, is the worker ready.
 
-    Where uv's cache held files that are not what their wheels held, those distributions are purged
-    and the build is done once more. Where that changes nothing the wheel itself is at odds with its
-    RECORD; its content is still what the lock's hash says, so this is only noted.
+    Where files are not what their RECORD says, those distributions alone are fetched again. Where
+    their wheels hold the same, a wheel is at odds with its own RECORD; its content is still what
+    the lock's hash says, so this is only noted. Where they hold something else, uv's cache was
+    spoilt: what is spoilt leaves it, and the build is done once more.
 
     Raises:
         HarnessError: a stage failed.
     """
-    probed, entries, spoilt = _stages(build)
-    if spoilt:
-        purge(spoilt, build.uv_environment)
-        remove_tree(build.root)
-        probed, entries, spoilt = _stages(build)
-        build.notes.extend(
-            f"{name}: {len(paths)} files differ from the wheel's own RECORD ({paths[0]})"
-            for name, paths in spoilt.items()
-        )
+    probed, entries, suspects = _stages(build)
+    if suspects:
+        with build.commands.stage("refetch"):
+            damaged = spoilt(build, entries, suspects)
+        if damaged:
+            purge(damaged, build.uv_environment)
+            remove_tree(build.root)
+            probed, entries, suspects = _stages(build)
+    build.notes.extend(
+        f"{name}: {len(paths)} files differ from the wheel's own RECORD ({paths[0]})"
+        for name, paths in suspects.items()
+    )
     return _publish(layout, build, probed, entries)
 
 
@@ -47,8 +52,8 @@ def _stages(build: Build) -> tuple[Probed, list[Entry], dict[str, list[str]]]:
     probed = build.probe()
     with build.commands.stage("manifest"):
         entries = manifest.scan(build.root)
-        spoilt = altered(build.root, (entry for entry in entries if entry.path not in patched))
-    return probed, entries, spoilt
+        suspects = altered(build.root, (entry for entry in entries if entry.path not in patched))
+    return probed, entries, suspects
 
 
 def _publish(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from exacthead.workers.manifest import Damage
     from exacthead.workers.spec import Spec
 
+# Waiting for a worker and building it, together.
+BUILD_S = 1800.0
 # Claims other than a build's are short: a removal or a change of one record.
 _SHORT_S = 120.0
 
@@ -89,7 +91,7 @@ class Store:
         self,
         spec: Spec,
         *,
-        deadline_s: float = 1800.0,
+        deadline_s: float = BUILD_S,
         progress: Progress | None = None,
         **supplies: Unpack[Supplies],
     ) -> Built:

@@ -97,7 +97,7 @@ def purge(names: Iterable[str], environment: Mapping[str, str]) -> None:
 
 def _owners_of(root: Path, damages: Iterable[Damage]) -> list[str]:
     owned = owners(root)
-    return sorted({owned[damage.path][0] for damage in damages if damage.path in owned})
+    return sorted({name for damage in damages for name in owned.get(damage.path, ())})
 
 
 def _sharers(layout: Layout, key: str, inodes: set[tuple[int, int] | None]) -> Iterator[str]:

@@ -79,13 +79,88 @@ def test_a_new_worker_never_gets_a_damaged_file_from_the_cache(yard: Yard) -> No
     assert store.verify(two.key) == []
 
 
+def rebuilt(stages: list[str]) -> int:
+    return stages.count("venv") - 1
+
+
 def test_a_wheel_that_contradicts_its_own_record_is_used_and_noted(yard: Yard) -> None:
     lock = yard.wheel("alpha", {"alpha.py": TEXT, "data.txt": "1"}, misrecorded=("data.txt",))
-    built = yard.ensure(yard.spec(lock=lock))
+    stages: list[str] = []
+    built = yard.ensure(yard.spec(lock=lock), progress=stages.append)
     (note,) = built.notes
     assert note.startswith("alpha: 1 files differ from the wheel's own RECORD")
     assert "data.txt" in note
     assert module(built.root).read_text() == TEXT
+    # It was fetched once more and compared; nothing of that is left, and nothing was built twice.
+    assert stages == ["venv", "sync", "compile", "probes", "manifest", "refetch", "publish"]
+    assert [path.name for path in built.root.glob("refetch*")] == []
+    assert yard.store().verify(built.key) == []
+
+
+def test_a_wheel_that_contradicts_its_record_is_still_shared_by_the_next_worker(
+    yard: Yard,
+) -> None:
+    lock = yard.wheel("alpha", {"alpha.py": TEXT, "data.txt": "1"}, misrecorded=("data.txt",))
+    store = yard.store()
+    one = yard.ensure(yard.spec("one", lock), store)
+    two = yard.ensure(yard.spec("two", lock + yard.wheel("beta")), store)
+    assert module(one.root).samefile(module(two.root))
+
+
+def test_a_damaged_file_beside_a_wheel_that_contradicts_its_record_is_undone(yard: Yard) -> None:
+    store = yard.store()
+    alpha = yard.wheel("alpha")
+    beta = yard.wheel("beta", {"beta.py": "", "data.txt": "1"}, misrecorded=("data.txt",))
+    one = yard.ensure(yard.spec("one", alpha), store)
+    flip(module(one.root))
+    stages: list[str] = []
+    two = yard.ensure(yard.spec("two", alpha + beta), store, progress=stages.append)
+    assert rebuilt(stages) == 1
+    assert module(two.root).read_text() == TEXT
+    assert [note.split(":")[0] for note in two.notes] == ["beta"]
+
+
+def test_damage_where_the_record_is_wrong_anyway_is_undone(yard: Yard) -> None:
+    store = yard.store()
+    lock = yard.wheel("alpha", {"alpha.py": TEXT}, misrecorded=("alpha.py",))
+    one = yard.ensure(yard.spec("one", lock), store)
+    flip(module(one.root))
+    stages: list[str] = []
+    two = yard.ensure(yard.spec("two", lock + yard.wheel("beta")), store, progress=stages.append)
+    assert rebuilt(stages) == 1
+    assert module(two.root).read_text() == TEXT
+    assert len(two.notes) == 1
+
+
+def test_a_file_of_two_wheels_is_what_one_of_them_holds(yard: Yard) -> None:
+    store = yard.store()
+    for first, second in (("alpha", "beta"), ("beta", "alpha")):
+        lock = yard.wheel(first, {f"{first}.py": TEXT, "shared.py": "WHOSE = 1\n"})
+        lock += yard.wheel(second, {f"{second}.py": TEXT, "shared.py": "WHOSE = 2\n"})
+        stages: list[str] = []
+        built = yard.ensure(yard.spec(lock=lock), store, progress=stages.append)
+        assert module(built.root, "shared").read_text() in {"WHOSE = 1\n", "WHOSE = 2\n"}
+        assert built.notes == ()
+        assert stages == ["venv", "sync", "compile", "probes", "manifest", "publish"]
+
+
+def test_a_damaged_file_of_two_wheels_is_fetched_anew_for_both(yard: Yard) -> None:
+    store = yard.store()
+    lock = yard.wheel("alpha", {"alpha.py": "", "shared.py": TEXT})
+    lock += yard.wheel("beta", {"beta.py": "", "shared.py": "WHOSE = 2\n"})
+    one = yard.ensure(yard.spec("one", lock), store)
+    # Which of the two is installed last is uv's choice, anew with every build.
+    cached = [*(yard.folder / "cache").rglob("shared.py")]
+    assert len(cached) == 2
+    for path in cached:
+        path.write_text("WHOSE = 3\n")
+    assert module(one.root, "shared").read_text() == "WHOSE = 3\n"
+    stages: list[str] = []
+    two = yard.ensure(yard.spec("two", lock + yard.wheel("gamma")), store, progress=stages.append)
+    assert rebuilt(stages) == 1
+    assert module(two.root, "shared").read_text() in {TEXT, "WHOSE = 2\n"}
+    assert two.notes == ()
+    assert store.repair(one.key).purged == ("alpha", "beta")
 
 
 def append(path: Path) -> None:
