@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# Between the beginnings of two rollouts, in seconds. Gym's gate is one event loop that takes about
-# ten milliseconds for a call: a group that begins at once would hold up every other rollout's call
-# and manifest for a tenth of a second, and be no sooner ready.
-PACE_S = 0.025
+# Between the beginnings of two rollouts, in seconds. Gym's gate is one event loop that takes more
+# than ten milliseconds for a call, and all processes of a rollout together take half as long again
+# as this: a group that begins at once would hold up every other rollout's call and manifest for a
+# quarter of a second, and be no sooner ready.
+PACE_S = 0.04
 
 
 @dataclass
