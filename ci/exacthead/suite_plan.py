@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from exacthead.bootstrap import cache_folder
 from exacthead.equip import BUILD_DEADLINE_S, ready
 from exacthead.errors import HarnessError
-from exacthead.images.start import CONTAINED
 from exacthead.impact.map import read_map
 from exacthead.impact.select import select_since
 from exacthead.plan import python_variable, seeded
@@ -27,7 +26,7 @@ from exacthead.suite_items import (
     skipped,
     unread_items,
 )
-from exacthead.suites import Belonging, suite_workers, unmet
+from exacthead.suites import Belonging, suite_workers, unmet, unmet_in_containers
 from exacthead.tables import OWN_ROLE
 from exacthead.units.absent import absent
 from exacthead.units.collect import collect
@@ -132,12 +131,13 @@ class Planning:
     ) -> tuple[Item, ...]:
         """The items of one suite; where its tests are not known for want of a worker, only that.
 
-        What a suite selects is the same in an image, which has no engine for it.
+        What a suite selects is the same in an image, also where no container has what it needs.
         """
         items = self._selected(name, workers, history, fresh=fresh)
-        if not self.inside or "engine" not in self.harness.suite(name).requires:
+        missing = unmet_in_containers(self.harness.suite(name)) if self.inside else ()
+        if not missing:
             return items
-        words, strict = f"needs what is not here: {CONTAINED}", self.wish.strict
+        words, strict = f"needs what is not here: {'; '.join(missing)}", self.wish.strict
         left = (each if each.settled else skipped(each, words, strict=strict) for each in items)
         return tuple(left)
 

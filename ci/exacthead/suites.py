@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from exacthead.changes import own_folders, toplevel
 from exacthead.git import git
-from exacthead.images.start import no_engine
+from exacthead.images.start import CONTAINED, no_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from exacthead.tables import Runner, Suite
 
 _IMPORT_S = 300.0
+# What no container has, whatever its image.
+_OUTSIDE = {"engine": CONTAINED, "index": "no package index: a container is told of none"}
 _FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
@@ -147,6 +149,11 @@ def unmet(
         elif kind == "module" and python and not _importable(python, rest, environment):
             missing.append(f"no module {rest} in worker {suite.worker}")
     return tuple(missing)
+
+
+def unmet_in_containers(suite: Suite) -> tuple[str, ...]:
+    """What the suite needs and no container has, a phrase each."""
+    return tuple(_OUTSIDE[name] for name in suite.requires if name in _OUTSIDE)
 
 
 def _importable(python: Path, module: str, environment: Mapping[str, str]) -> bool:

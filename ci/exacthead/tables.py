@@ -142,7 +142,7 @@ class Suite(Runnable):
     ``roles`` are further workers, for tests that start processes in them: role -> worker name.
     ``requires`` names what must be there, or the suite is skipped: ``accelerator``,
     ``program:NAME`` on PATH, ``module:NAME`` importable in the worker, ``engine``: a container
-    engine that runs, or may be started.
+    engine that runs, or may be started, ``index``: the package index that a machine is told of.
     ``test_timeout_s`` limits one test, ``timeout_s`` one shard. ``shards`` and ``processes`` are
     what is used when nobody asks for another number. With ``may_skip`` a test that skips itself
     is accepted also by a strict run.
@@ -168,9 +168,10 @@ class Suite(Runnable):
     def _known_requirements(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             kind, _, rest = name.partition(":")
-            alone = name in {"accelerator", "engine"}
+            alone = name in {"accelerator", "engine", "index"}
             if not (alone or (kind in {"program", "module"} and rest)):
-                message = f"{name!r} is none of accelerator, program:NAME, module:NAME, engine"
+                known = "accelerator, program:NAME, module:NAME, engine, index"
+                message = f"{name!r} is none of {known}"
                 raise ValueError(message)
         return names
 

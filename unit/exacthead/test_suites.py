@@ -10,7 +10,14 @@ import pytest
 
 from exacthead.config import load
 from exacthead.errors import HarnessError
-from exacthead.suites import Belonging, orphans, repository_files, suite_workers, unmet
+from exacthead.suites import (
+    Belonging,
+    orphans,
+    repository_files,
+    suite_workers,
+    unmet,
+    unmet_in_containers,
+)
 from exacthead.tables import Runner
 
 if TYPE_CHECKING:
@@ -130,6 +137,29 @@ def test_programs_and_an_engine_of_this_machine_are_not_asked_of_what_runs_in_an
     found = unmet(suite, Path(sys.executable), runner, dict(os.environ), inside=True)
 
     assert found == ("no module none_such in worker b",)
+
+
+def test_what_no_container_has_is_named(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    line = 'requires = ["index", "program:sh", "engine"]'
+    make_harness(DECLARED.replace("[suites.one]", f"[suites.one]\n{line}"))
+
+    found = unmet_in_containers(load(harness.root).suite("one"))
+
+    assert found == (
+        "no package index: a container is told of none",
+        "no container engine: a container reaches none",
+    )
+
+
+def test_an_index_is_taken_to_be_there(
+    make_harness: Callable[[str], Harness], harness: Harness
+) -> None:
+    make_harness(DECLARED.replace("[suites.one]", '[suites.one]\nrequires = ["index"]'))
+    suite, runner = load(harness.root).suite("one"), Runner(cpus=2, memory_gb=4)
+
+    assert unmet(suite, Path(sys.executable), runner, dict(os.environ)) == ()
 
 
 def test_an_unknown_requirement_is_refused(make_harness: Callable[[str], Harness]) -> None:

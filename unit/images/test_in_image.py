@@ -148,8 +148,17 @@ def test_a_program_that_only_the_image_has_is_enough(clone: Repository) -> None:
     assert "2 passed, 0 failed, 0 skipped" in printed
 
 
-def test_a_suite_that_needs_an_engine_is_skipped_by_name_in_an_image(clone: Repository) -> None:
-    require(clone, "engine")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("engine", "no container engine: a container reaches none"),
+        ("index", "no package index: a container is told of none"),
+    ],
+)
+def test_a_suite_that_needs_what_no_container_has_is_skipped_by_name_in_an_image(
+    clone: Repository, name: str, said: str
+) -> None:
+    require(clone, name)
     shards = ("unit", "--shards", "2")
     assert "2 passed, 0 failed, 0 skipped" in clone.exacthead(*shards)[1]
     outside = clone.run_folder()
@@ -159,7 +168,7 @@ def test_a_suite_that_needs_an_engine_is_skipped_by_name_in_an_image(clone: Repo
     strict, _ = clone.exacthead(*shards, "--in", "image", "--strict")
 
     assert (code, strict) == (0, 1)
-    assert "no container engine: a container reaches none" in printed
+    assert f"needs what is not here: {said}" in printed
     assert printed.splitlines()[-1] == "0 passed, 0 failed, 2 skipped"
     assert selected(skipped) == selected(outside)
 

@@ -7,7 +7,6 @@ import json
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,6 +254,7 @@ def test_rollouts_begin_one_after_the_other_and_one_that_is_cancelled_keeps_no_p
                     four.set()
                 await go.wait()
 
+        asked = loop.time()
         tasks = [asyncio.create_task(rollout()) for _ in range(5)]
         await asyncio.sleep(0)
         tasks[4].cancel()  # while it waits for its time
@@ -263,11 +263,12 @@ def test_rollouts_begin_one_after_the_other_and_one_that_is_cancelled_keeps_no_p
         go.set()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert admission.in_flight == 0
-        return began
+        return [at - asked for at in began]
 
     began = asyncio.run(run())
     assert len(began) == 4
-    assert all(later - earlier > 0.9 * PACE_S for earlier, later in pairwise(began))
+    # Each has its time. A busy machine wakes one later, and the next is none the later for that.
+    assert all(after >= 0.99 * turn * PACE_S for turn, after in enumerate(began)), began
 
 
 def test_a_pause_that_is_cancelled_lets_rollouts_begin_again() -> None:
