@@ -79,7 +79,7 @@ class OwnSide:
     """TransferQueue's client, on the plane's storage units and event loop."""
 
     def __init__(self, plane: TransferQueuePlane) -> None:
-        self._loop = plane._client  # noqa: SLF001 - the same connections as the plane's
+        self._loop = plane._client  # noqa: SLF001 - the same event loop
         self._client = self._loop._client  # noqa: SLF001
 
     def _run(self, work: Any) -> Any:
