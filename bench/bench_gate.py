@@ -13,11 +13,12 @@ without capture: the same servers in a process of their own, the same engine and
 1. `at once`: 1,000 rollouts are sent at the same time and the engine answers at once, so that the
    processors are the limit. The sides take turns; the rate is the median of the rounds'.
 2. `sustained`: the engine takes as long for each call as keeps 1,000 rollouts in flight at a given
-   rate. Rates are tried from 0.9 of what `at once` reached downwards, until the rows come back as
-   fast as rollouts are sent, and each call of the sink and each row in its time: that is the rate
-   that the machine sustains. Near 1 the processors have a queue, whatever waits in it; the table
-   has every rate that was tried. A row's time is `capture/seal_to_row_seconds`: it begins when the
-   scored answer is there, and the manifest is asked for at once then.
+   rate. The highest of seven rates, from 0.9 to 0.2 of what `at once` reached, at which rows come
+   back as fast as rollouts are sent, and each call of the sink and each row in its time, is the one
+   that the machine sustains. Three of them are tried, by halves. Near 1 the processors have a
+   queue, whatever waits in it; the table has every rate that was tried. A row's time is
+   `capture/seal_to_row_seconds`: it begins when the scored answer is there, and the manifest is
+   asked for at once then.
 3. `memory`: steps of 1,000 rollouts at once; after each the gate is recycled when it has more in
    memory than `--gate-memory`, by the reader, as between two steps of training. Growth is that of
    whole lives of the gate, without the first step of each, which raises what the allocator holds.
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
     from bench.gate_stack import Stack
 
-SHARES = (0.9, 0.7, 0.5, 0.35, 0.25)
+SHARES = (0.9, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2)
 KEPT, CROWD = 0.97, 1.15
 SINK_MS, ROW_MS = 20.0, 100.0
 # For 10,000 rollouts, whose tokens are 160 MB.
@@ -119,12 +120,14 @@ class Bench:
 
     async def _sustained(self) -> None:
         most = statistics.median(came.rate for came in self.measured.at_once[CAPTURE])
-        for share in SHARES:
-            found = await self._at_rate(CAPTURE, share * most)
+        low, high = 0, len(SHARES)
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._at_rate(CAPTURE, SHARES[middle] * most)
             self.measured.sustained.append((CAPTURE, found))
-            if sustains(found, self._crowd):
-                break
-        self.measured.sustained.append((PLAIN, await self._at_rate(PLAIN, found.rate)))
+            low, high = (low, middle) if sustains(found, self._crowd) else (middle + 1, high)
+        rate = judged(self.measured, self._crowd).rate
+        self.measured.sustained.append((PLAIN, await self._at_rate(PLAIN, rate)))
 
     async def _at_rate(self, name: str, rate: float) -> Sustained:
         decode_s = self._crowd / rate / 2
@@ -166,14 +169,17 @@ def bounds(measured: Measured, options: argparse.Namespace) -> list[Bound]:
         Bound("rollouts that are no row", asked - rows, "at most", 0, 0),
         Bound("calls that stay staged", measured.staged, "at most", 0, 0),
         Bound("files that stay in the ledger", measured.ledgers, "at most", 0, 0),
-        *(late(tried(measured)[-1]) if measured.sustained else ()),
+        *(late(judged(measured, options.concurrency)) if measured.sustained else ()),
         *(kept(measured.memory, options) if measured.memory else ()),
     ]
 
 
-def tried(measured: Measured) -> list[Sustained]:
-    """With capture, at each rate."""
-    return [each for name, each in measured.sustained if name == CAPTURE]
+def judged(measured: Measured, crowd: int) -> Sustained:
+    """With capture, at the highest rate that is sustained, or else at the lowest of all tried."""
+    tried = sorted(
+        (each for name, each in measured.sustained if name == CAPTURE), key=lambda each: each.rate
+    )
+    return next((each for each in reversed(tried) if sustains(each, crowd)), tried[0])
 
 
 def sustains(found: Sustained, crowd: int) -> bool:

@@ -71,8 +71,8 @@ class Measured:
 
     Attributes:
         at_once: the rounds of each side that count.
-        sustained: with capture at every rate that was tried, downwards, and then plain Gym at the
-            last of them.
+        sustained: with capture at every rate that was tried, and then plain Gym at the one that is
+            judged.
         memory: its steps.
         totals: everything that was sent.
         staged: calls that are staged at the end.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from exacthead.errors import HarnessError
+from exacthead.workers.distributions import disputed
 from exacthead.workers.lock import entries
 from exacthead.workers.uv import find_uv
 
@@ -98,23 +99,17 @@ class Build:
             self._requirements.write_text(self.spec.lock, encoding="utf-8")
 
     def install(self) -> None:
-        """Install the lock; from uv's cache alone where that suffices, which is far quicker."""
+        """Install the lock, then the local packages.
+
+        A file of several distributions is that of the last of them by name, in every build.
+        """
         with self.commands.stage("sync"):
-            command = ["pip", "sync", "--require-hashes", *self._pip_arguments()]
-            if not self.spec.lock.strip():
-                command.append("--allow-empty-requirements")
-            command.append(str(self._requirements))
-            environment = self.uv_environment
-            uv = find_uv(environment)
-            code, said = self.commands.attempt([uv, *command, "--offline"], environment)
-            if code != 0:
-                self.commands.remark("not all of it is in uv's cache; once more with the network")
-                said = self._uv(command)
-            if "falling back to full copy" in said:
+            if "falling back to full copy" in self._sync():
                 self.notes.append(
                     "files are copies: the store is on another file system than uv's cache, "
                     f"so that {self.spec.link_mode} is not possible"
                 )
+            self._settle()
             self._install_local_packages()
 
     def refetch(self, name: str, folder: Path) -> Path | None:
@@ -201,6 +196,34 @@ class Build:
     def _uv(self, arguments: Sequence[str]) -> str:
         environment = self.uv_environment
         return self.commands.run([find_uv(environment), *arguments], environment)
+
+    def _sync(self) -> str:
+        """Install what is missing of the lock; from uv's cache alone where that is enough."""
+        command = ["pip", "sync", "--require-hashes", *self._pip_arguments()]
+        if not self.spec.lock.strip():
+            command.append("--allow-empty-requirements")
+        command.append(str(self._requirements))
+        environment = self.uv_environment
+        # Far quicker than with the network.
+        offline = [find_uv(environment), *command, "--offline"]
+        code, said = self.commands.attempt(offline, environment)
+        if code == 0:
+            return said
+        self.commands.remark("not all of it is in uv's cache; once more with the network")
+        return self._uv(command)
+
+    def _settle(self) -> None:
+        """Install anew, as the last, who is to have a file that uv's threads left to another."""
+        for name, recorded in disputed(self.root).items():
+            others = [path for path, digest in recorded.items() if self._digest(path) != digest]
+            if others:
+                self.commands.remark(f"{name} once more, for {_listed(others)}")
+                self._uv(["pip", "uninstall", "--python", str(self.python), name])
+                self._sync()
+
+    def _digest(self, path: str) -> str:
+        file = self.root / path
+        return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
     def _pip_arguments(self, root: Path | None = None) -> list[str]:
         python = (root or self.root) / "bin" / "python"

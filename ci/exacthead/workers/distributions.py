@@ -53,6 +53,24 @@ def altered(root: Path, entries: Iterable[Entry]) -> dict[str, list[str]]:
     return dict(found)
 
 
+def disputed(root: Path) -> dict[str, dict[str, str]]:
+    """Files that distributions recorded with different digests, by who is to have them.
+
+    An installer leaves the one that its threads wrote last. Here the last by name has it, so that
+    two builds are the same.
+
+    Returns:
+        Distribution -> path in the worker -> its digest. They are in the order of names: who is
+        installed anew may take files from those that follow, and from none before.
+    """
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for path, digests in owners(root).items():
+        known = {name: digest for name, digest in digests.items() if digest}
+        if len(set(known.values())) > 1:
+            found[max(known)][path] = known[max(known)]
+    return dict(sorted(found.items()))
+
+
 def _record(path: Path) -> list[tuple[str, str]]:
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Distributions: a file may be of several, and is altered where it is as none of them recorded."""
+"""Distributions: a file may be of several; it is altered where it is as none of them recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING
 
-from exacthead.workers.distributions import altered, owners
+from exacthead.workers.distributions import altered, disputed, owners
 from exacthead.workers.manifest import scan
 
 if TYPE_CHECKING:
@@ -55,3 +55,24 @@ def test_an_owner_without_a_digest_excuses_nothing(tmp_path: Path) -> None:
     install(tmp_path, "beta", {"shared.py": ""})
     write(tmp_path, "shared.py", "3")
     assert set(altered(tmp_path, scan(tmp_path))) == {"alpha", "beta"}
+
+
+def digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def test_a_disputed_file_is_for_the_last_distribution_by_name(tmp_path: Path) -> None:
+    install(tmp_path, "gamma", {"two.py": "3", "agreed.py": "1"})
+    install(tmp_path, "Beta_Two", {"one.py": "2", "two.py": "2", "agreed.py": "1"})
+    install(tmp_path, "alpha", {"one.py": "1", "agreed.py": "1", "alone.py": "1"})
+    # In the order in which they are to be installed anew: gamma's comes back after beta-two's.
+    assert [*disputed(tmp_path).items()] == [
+        ("beta-two", {f"{SITE}/one.py": digest("2")}),
+        ("gamma", {f"{SITE}/two.py": digest("3")}),
+    ]
+
+
+def test_who_recorded_no_digest_disputes_nothing(tmp_path: Path) -> None:
+    install(tmp_path, "alpha", {"one.py": "1"})
+    install(tmp_path, "beta", {"one.py": ""})
+    assert disputed(tmp_path) == {}
