@@ -153,7 +153,8 @@ class Bench:
             step = Step((number + 1) * self._crowd, resident)
             step.recycled = await side.recycle(self._options.gate_memory)
             self.measured.memory.append(step)
-            print(f"memory, {step.rollouts} rollouts: gate {resident['gate']:.1f} MiB", flush=True)
+            said = ", ".join(f"{name} {mb:.1f}" for name, mb in resident.items())
+            print(f"memory, MiB after {step.rollouts} rollouts: {said}", flush=True)
 
 
 def bounds(measured: Measured, options: argparse.Namespace) -> list[Bound]:
