@@ -71,11 +71,12 @@ def cluster(
                 _node_ip_address="127.0.0.1",
                 _system_config=SYSTEM_CONFIG,
             )
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Ray raises plain ones, as when its node is late
             raise WorkerError(
                 f"a Ray cluster in the folder {folder}",
                 f"{type(error).__name__}: {error}",
-                "give cluster.temp_dir a short path of a folder that can be written to",
+                "give cluster.temp_dir a short path of a folder that can be written to; a node that"
+                " was late needs a machine that is less busy",
             ) from error
         try:
             group = placement_group(list(bundles), strategy="PACK")

@@ -20,6 +20,8 @@ ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     # A dead engine answers with an error: a refused connection would be retried by Gym for ever.
     "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH": "1",
+    # An engine's ranks are on one machine, which may have no network; else vLLM looks for one.
+    "VLLM_HOST_IP": "127.0.0.1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
     # Models are local folders; nothing is looked up on a network.

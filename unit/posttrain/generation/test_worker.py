@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from vllm.utils.network_utils import get_ip
 
 from posttrain.checksum import state_checksum
 from posttrain.errors import WorkerError
@@ -134,6 +136,16 @@ def test_a_worker_outside_the_engine_environment_does_not_start(
     monkeypatch.delenv("OMP_NUM_THREADS")
     with pytest.raises(WorkerError, match="OMP_NUM_THREADS"):
         GenerationWorker("generation-1").start(settings())
+
+
+def test_ranks_of_an_engine_meet_on_a_machine_without_a_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr("socket.socket.connect", unreachable)
+    assert get_ip() == "127.0.0.1"
 
 
 def test_completions_keep_the_order_of_their_prompts(worker: GenerationWorker, chat: Chat) -> None:
