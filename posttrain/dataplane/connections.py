@@ -50,6 +50,10 @@ class Connections:
             if self.closed:
                 raise CancelledError
             socket = self._idle.pop() if self._idle else None
+        if socket is not None and socket.poll(0):
+            # Something came that nobody had asked for: the next answer could not be told from it.
+            socket.close()
+            socket = None
         if socket is None:
             socket = plain_socket(zmq.DEALER)
             if self._named is not None:
@@ -91,16 +95,28 @@ class Call:
         """
         if self._answer is not None:
             return True
+        if self._socket.closed:
+            raise CancelledError
         if not self._socket.poll(1000 * seconds):
             if self._connections.closed:
                 self._socket.close()
                 raise CancelledError
             return False
-        self._answer = self._connections.opened(self._socket.recv_multipart(copy=False))
+        try:
+            self._answer = self._connections.opened(self._socket.recv_multipart(copy=False))
+        except Exception as error:  # noqa: BLE001 - no other answer will come
+            self._answer = None, error
+            self._socket.close()
+            return True
         if self._answer is None:
             return False
         self._connections.give_back(self._socket)
         return True
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was there when it was last waited for."""
+        return self._answer is not None
 
     def drop(self) -> None:
         """Wait for it no more; what it does is done all the same."""

@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posttrain.dataplane.errors import PlaneError, UnavailableError
+from posttrain.dataplane.errors import ClosedPlaneError, PlaneError, UnavailableError
 from posttrain.dataplane.values import to_wire
 
 if TYPE_CHECKING:
@@ -84,7 +84,10 @@ class LatePuts:
             try:
                 self._processes.answer(asked, put.publishing, deadline)
             except UnavailableError:
-                self.add(put)
+                if not put.publishing.answered:
+                    self.add(put)
+                raise
+            except ClosedPlaneError:
                 raise
             except PlaneError:
                 # Refused: nobody has seen these rows, and nobody else has their places.

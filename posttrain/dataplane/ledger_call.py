@@ -54,15 +54,19 @@ def _serve(socket: zmq.Socket[bytes], ledger: Ledger, door: Door) -> None:
         sender, *signed = socket.recv_multipart()
         request = _opened(door, signed)
         if request is not None:
-            method, arguments = pickle.loads(request)  # noqa: S301 - it is signed
-            socket.send_multipart([sender, *_signed(door, _answer(ledger, method, arguments))])
+            socket.send_multipart([sender, *_signed(door, _answer(ledger, request))])
 
 
-def _answer(ledger: Ledger, method: str, arguments: tuple[Any, ...]) -> bytes:
+def _answer(ledger: Ledger, request: bytes) -> bytes:
     try:
+        # A caller may name what only its own process can import.
+        method, arguments = pickle.loads(request)  # noqa: S301 - it is signed
         return pickle.dumps((getattr(ledger, method)(*arguments), None))
     except Exception as error:  # noqa: BLE001 - it is the caller's
-        return pickle.dumps((None, error))
+        try:
+            return pickle.dumps((None, error))
+        except Exception:  # noqa: BLE001 - nothing may end this thread
+            return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
 
 
 class Caller:

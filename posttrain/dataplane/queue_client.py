@@ -7,6 +7,7 @@ Its asynchronous one may be cancelled: it then drops the connection that the ans
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    from posttrain.dataplane.connections import Call
     from posttrain.dataplane.indexes import Taking
     from posttrain.dataplane.ledger import Place
     from posttrain.dataplane.processes import Address
 
+_LOG = logging.getLogger(__name__)
 JOIN_S = 5.0
 GIVE_UP_S = 1.0
 UNDO_S = 0.1
@@ -167,12 +170,31 @@ class QueueClient:
                 ended = [part for part in waiting if part.call.wait(0)]
                 waiting = [part for part in waiting if part not in ended]
                 for part in ended:
-                    await self.free(partition, part.indexes)
+                    try:
+                        await self.free(partition, part.indexes)
+                    except Exception:  # noqa: BLE001 - the others' are to be freed all the same
+                        _LOG.exception("rows of a failed put stay in unit %s", part.unit)
                 if waiting:
                     await asyncio.sleep(UNDO_S)
         finally:
             for part in waiting:
                 part.call.drop()
+
+    def free_later(self, partition: str, evicting: Call) -> None:
+        """Delete the rows that the ledger will say it evicted."""
+        try:
+            self.submit(self._freed(partition, evicting))
+        except CancelledError:
+            evicting.drop()
+
+    async def _freed(self, partition: str, evicting: Call) -> None:
+        try:
+            while not evicting.wait(0):  # noqa: ASYNC110 - a plain socket tells no loop
+                await asyncio.sleep(UNDO_S)
+            if places := evicting.result():
+                await self.free(partition, [place.slot for place in places])
+        finally:
+            evicting.drop()
 
     def begin_to_free(self, partition: str, indexes: Sequence[int]) -> OnLoop[None]:
         """Begin to delete rows: see `free`.

@@ -27,6 +27,7 @@ from posttrain.dataplane.errors import (
     UnavailableError,
 )
 from posttrain.dataplane.late import LatePuts, Put, content_of
+from posttrain.dataplane.late_claims import LateClaims
 from posttrain.dataplane.ledger import Entry, Located, Place, known_field
 from posttrain.dataplane.processes import READ_LOG, Deadline, Processes, closed
 from posttrain.dataplane.queue_client import QueueClient
@@ -68,6 +69,7 @@ class TransferQueuePlane:
         self._closed = False
         self._client = QueueClient(processes.name, processes.addresses)
         self._late = LatePuts(processes, self._free_late)
+        self._claims = LateClaims(processes)
         self._fields: dict[str, frozenset[str]] = {}
 
     @classmethod
@@ -159,8 +161,9 @@ class TransferQueuePlane:
         try:
             self._processes.answer(asked, publishing, deadline)
         except UnavailableError:
-            # Perhaps it is published, or will be.
-            self._late.add(Put(partition, places, content_of(rows, kinds), publishing))
+            # Perhaps it is published, or will be. A ledger that failed says no more.
+            if not publishing.answered:
+                self._late.add(Put(partition, places, content_of(rows, kinds), publishing))
             raise
         except PlaneError:
             publishing.drop()
@@ -197,8 +200,7 @@ class TransferQueuePlane:
         """See `DataPlane.claim`."""
         asked = f"claim rows of partition {partition!r} for {consumer!r}"
         names = names_of("fields", fields)
-        claimed: list[str] = self._ledger(asked, "claim", partition, consumer, count, names)
-        return claimed
+        return self._claims.claim(asked, self._deadline(asked), (partition, consumer, count, names))
 
     def check(self, partition: str, ids: Sequence[str]) -> dict[str, frozenset[str]]:
         """See `DataPlane.check`."""
@@ -214,7 +216,16 @@ class TransferQueuePlane:
         asked = f"clear rows of partition {partition!r}"
         keys = None if ids is None else names_of("ids", ids)
         deadline = self._deadline(asked)
-        places = self._processes.ledger(asked, deadline, "evict", partition, keys, unknown)
+        evicting = self._processes.ask_ledger(asked, "evict", partition, keys, unknown)
+        try:
+            places = self._processes.answer(asked, evicting, deadline)
+        except UnavailableError:
+            # Perhaps they are evicted, or will be, and no other call learns what there is to free.
+            self._client.free_later(partition, evicting)
+            raise
+        except PlaneError:
+            evicting.drop()
+            raise
         self._free(asked, deadline, partition, places)
 
     def served(self) -> dict[str, Served]:
@@ -244,6 +255,7 @@ class TransferQueuePlane:
         self._closed = True
         self._client.close()
         self._late.close()
+        self._claims.close()
         self._processes.leave()
         if self._owner:
             self._processes.end()

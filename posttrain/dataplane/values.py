@@ -74,6 +74,12 @@ def kinds_of(partition: str, rows: Mapping[str, Row]) -> dict[str, dict[str, Kin
             )
         kinds[key] = {}
         for field, value in row.items():
+            if type(field) is not str:
+                raise ValueTypeError(
+                    f"put row {key!r} into partition {partition!r}",
+                    f"the field {field!r}",
+                    "a field's name is a str",
+                )
             try:
                 kinds[key][field] = kind_of(value)
             except ValueTypeError as error:
@@ -124,8 +130,13 @@ def names_of(what: str, names: Sequence[str]) -> list[str]:
     """Return names as a list.
 
     Raises:
-        ValueTypeError: it is one name, not a sequence of them.
+        ValueTypeError: it is one name, not a sequence of them, or one of them is no plain str: the
+            plane's processes may not know a class of the caller's.
     """
     if isinstance(names, str):
         raise ValueTypeError(f"use {names!r} as {what}", "one str", "give a list of them")
-    return list(names)
+    listed = list(names)
+    for name in listed:
+        if type(name) is not str:
+            raise ValueTypeError(f"use {listed!r} as {what}", f"{name!r}", "give each as a str")
+    return listed

@@ -73,6 +73,8 @@ def _make(
     function: Callable[..., T],
     arguments: tuple[Any, ...],
 ) -> None:
+    if answer.cancelled():  # before it began
+        return
     give: Callable[[], None]
     try:
         give = partial(answer.set_result, function(*arguments))

@@ -33,6 +33,7 @@ class Admission:
     _in_flight: int = field(default=0, init=False)
     _next: float = field(default=0.0, init=False)  # when one may begin, by the loop's clock
     _paused: bool = field(default=False, init=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition, init=False)
 
     def __post_init__(self) -> None:
@@ -59,10 +60,12 @@ class Admission:
             )
             self._in_flight += 1
         try:
-            now = asyncio.get_running_loop().time()
-            begin = max(now, self._next)
-            self._next = begin + PACE_S
-            await asyncio.sleep(begin - now)
+            # One after the other, so that whoever is cancelled here takes no time of others.
+            async with self._turn:
+                now = asyncio.get_running_loop().time()
+                begin = max(now, self._next)
+                await asyncio.sleep(begin - now)
+                self._next = begin + PACE_S
             yield
         finally:
             await self._leave()

@@ -6,7 +6,7 @@ other processes whether it is of one row or of sixteen, and under load it is the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from posttrain.capture.errors import EvictedRecordError, MissingRecordError
 from posttrain.capture.settings import PARTITION
@@ -25,10 +25,12 @@ from posttrain.dataplane import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from posttrain.dataplane import DataPlane, Row
 
+T = TypeVar("T")
+R = TypeVar("R")
 MOST = 64  # calls in one of the plane's
 
 
@@ -37,6 +39,15 @@ class Asked(NamedTuple):
 
     keys: tuple[str, ...]
     fields: tuple[str, ...]
+
+
+def _each(call: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """One after the other; whoever comes after one that the plane was late with is not tried."""
+    results: list[R] = []
+    for item in items:
+        late = bool(results) and isinstance(results[-1], PlaneTimeoutError | DeadControllerError)
+        results.append(results[-1] if late else call(item))
+    return results
 
 
 class PlaneStore(Store):
@@ -82,7 +93,7 @@ class PlaneStore(Store):
                 pass
             else:
                 return [True] * len(rows)
-        return [self._put_one(key, row) for key, row in rows]
+        return _each(lambda item: self._put_one(*item), rows)
 
     def _put_one(self, key: str, row: Row) -> bool | Exception:
         try:
@@ -109,7 +120,7 @@ class PlaneStore(Store):
             else:
                 found = dict(zip(keys, rows, strict=True))
                 return [{key: found[key] for key in each.keys} for each in asked]
-        return [self._get_one(each) for each in asked]
+        return _each(self._get_one, asked)
 
     def _get_one(self, asked: Asked) -> Mapping[str, Row] | Exception:
         keys, fields = asked

@@ -12,7 +12,14 @@ from posttrain.capture.conformance.records import record
 from posttrain.capture.errors import EvictedRecordError, MissingRecordError
 from posttrain.capture.staging.plane import PlaneStore
 from posttrain.capture.staging.together import Together
-from posttrain.dataplane import DeadUnitError, LostRowError, MemoryPlane
+from posttrain.dataplane import (
+    DeadControllerError,
+    DeadUnitError,
+    LostRowError,
+    MemoryPlane,
+    PlaneError,
+    PlaneTimeoutError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,3 +197,42 @@ def test_the_lead_goes_on_until_nobody_waits(threads: ThreadPoolExecutor) -> Non
     assert sum(sizes) == len(begun)
     assert max(sizes) <= 4
     assert shared(3) == 9
+
+
+@pytest.mark.parametrize("kind", [PlaneTimeoutError, DeadControllerError])
+def test_whoever_asks_a_silent_plane_together_waits_for_one_call_and_no_more(
+    plane: HeldPlane, threads: ThreadPoolExecutor, kind: type[PlaneError]
+) -> None:
+    store = PlaneStore(plane)
+    silent = kind("read", "no answer", "wait")
+
+    def fail(_: Sequence[str]) -> None:
+        raise silent
+
+    def begin(call: str) -> Future[Any]:
+        # Of two kinds, so that they cannot be one call of the plane's.
+        ask = store.sizes if call in OTHERS[::2] else store.fetch
+        return threads.submit(ask, keys(call))
+
+    plane.fail = fail
+    answers = held(plane, store.gets, begin)
+    assert [each.exception(WAIT_S) for each in answers] == [silent] * len(answers)
+    assert len(plane.gets) == 2
+
+
+def test_whoever_puts_into_a_silent_plane_together_waits_for_one_call_and_no_more(
+    plane: HeldPlane, threads: ThreadPoolExecutor
+) -> None:
+    def fail(_: Sequence[str]) -> None:
+        raise PlaneTimeoutError("put", "no answer", "wait")
+
+    plane.fail = fail
+    store = PlaneStore(plane)
+
+    def begin(call: str) -> Future[Any]:
+        # One key twice, so that they cannot be one call of the plane's.
+        return threads.submit(store.stage, record("rollout", OTHERS[0] if call in OTHERS else call))
+
+    results = [each.result(WAIT_S) for each in held(plane, store.puts, begin)]
+    assert ["PlaneTimeoutError" in (each.error or "") for each in results] == [True] * len(results)
+    assert len(plane.puts) == 2

@@ -271,6 +271,28 @@ def test_rollouts_begin_one_after_the_other_and_one_that_is_cancelled_keeps_no_p
     assert all(after >= 0.99 * turn * PACE_S for turn, after in enumerate(began)), began
 
 
+def test_rollouts_that_are_cancelled_before_they_begin_take_no_time_of_the_next() -> None:
+    async def run() -> float:
+        admission, loop = Admission(rollouts=500, turns=1), asyncio.get_running_loop()
+
+        async def rollout() -> None:
+            async with admission.rollout():
+                pass
+
+        tasks = [asyncio.create_task(rollout()) for _ in range(400)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        asked = loop.time()
+        await rollout()
+        return loop.time() - asked
+
+    # Their times together were 400 * PACE_S.
+    assert asyncio.run(run()) < 100 * PACE_S
+
+
 def test_a_pause_that_is_cancelled_lets_rollouts_begin_again() -> None:
     async def run() -> None:
         admission = Admission(1, 1)

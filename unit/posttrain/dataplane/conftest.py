@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from posttrain.dataplane import DataPlane, MemoryPlane
 from unit.posttrain.clusters import own_cluster
+from unit.posttrain.dataplane import broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,18 @@ def queue(cluster: str) -> Iterator[TransferQueuePlane]:  # noqa: ARG001 - it mu
     plane = TransferQueuePlane.start(deadline_s=60)
     yield plane
     plane.close()
+
+
+@pytest.fixture
+def own(cluster: str) -> Iterator[TransferQueuePlane]:  # noqa: ARG001 - it must run
+    """A plane that a test may break, with a row in each of its two units."""
+    from posttrain.dataplane.transfer_queue import TransferQueuePlane
+
+    made = TransferQueuePlane.start(deadline_s=8)
+    made.register("p", broken.FIELDS)
+    made.put("p", broken.rows("a", "b"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session", params=["memory", "transfer_queue"])

@@ -41,6 +41,20 @@ class Held(Ledger):
     def unpicklable(self) -> Any:
         return lambda: None
 
+    def fail(self) -> None:
+        raise ValueError(lambda: None)
+
+
+def load() -> None:
+    raise ModuleNotFoundError("No module named 'of_the_caller'")
+
+
+class OfTheCaller:
+    """What only its caller can read."""
+
+    def __reduce__(self) -> Any:
+        return load, ()
+
 
 @pytest.fixture
 def ledger() -> Held:
@@ -141,3 +155,17 @@ def test_a_closed_caller_asks_nothing_and_waits_for_nothing(ledger: Held, caller
     with pytest.raises(CancelledError):
         caller.ask("note", "next")
     ledger.free.set()
+
+
+def test_what_cannot_be_read_or_told_is_its_callers_error_and_nobody_elses(caller: Caller) -> None:
+    for method, arguments, kind, words in (
+        ("note", (OfTheCaller(),), ModuleNotFoundError, "of_the_caller"),
+        ("fail", (), RuntimeError, "ValueError: <function"),
+    ):
+        call = caller.ask(method, *arguments)
+        assert call.wait(SOON_S)
+        with pytest.raises(kind, match=words):
+            call.result()
+    call = caller.ask("note", 1)
+    assert call.wait(SOON_S)
+    assert call.result() == 1

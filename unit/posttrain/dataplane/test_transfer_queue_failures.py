@@ -29,17 +29,7 @@ from posttrain.dataplane.transfer_queue import TransferQueuePlane
 from unit.posttrain.dataplane.broken import FIELDS, MARGIN_S, rows, stop, stopped, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-@pytest.fixture
-def own(cluster: str) -> Iterator[TransferQueuePlane]:  # noqa: ARG001 - it must run
-    """A plane that a test may break, with a row in each of its two units."""
-    made = TransferQueuePlane.start(deadline_s=8)
-    made.register("p", FIELDS)
-    made.put("p", rows("a", "b"))
-    yield made
-    made.close()
+    from collections.abc import Callable
 
 
 def test_a_silent_unit_is_named_by_the_deadline_and_what_it_missed_is_not_seen(

@@ -107,3 +107,21 @@ def test_the_threads_end_when_nobody_has_them_any_more() -> None:
     for thread in begun:
         thread.join(PATIENCE_S)
     assert not [thread for thread in begun if thread.is_alive()]
+
+
+def test_a_call_that_was_given_up_before_it_began_is_not_made() -> None:
+    threads, free, made = Threads(1), threading.Event(), []
+
+    async def calls() -> None:
+        first = asyncio.create_task(threads.call(free.wait, PATIENCE_S))
+        late = [asyncio.create_task(threads.call(made.append, number)) for number in range(5)]
+        await asyncio.sleep(0.01)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        free.set()
+        assert await first
+        await threads.call(made.append, "next")
+
+    asyncio.run(calls())
+    assert made == ["next"]

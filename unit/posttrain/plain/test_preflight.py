@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -55,18 +56,35 @@ def test_every_job_s_recipe_is_what_the_job_binds(job: str) -> None:
     assert said["cluster"]["cpus"] <= declared["cpus"]
 
 
+def own(folder: str, _: list[str]) -> set[str]:
+    return {".git", ".cache", "runs"} if Path(folder) == ROOT else set()
+
+
+def repository(root: Path) -> Path:
+    """A repository of the files here: in an image the head has none."""
+    shutil.copytree(ROOT, root, ignore=own)
+    for command in (
+        ("init", "--quiet"),
+        ("add", "--all"),
+        ("-c", "user.name=x", "-c", "user.email=x@localhost", "commit", "--quiet", "-m", "head"),
+    ):
+        subprocess.run(["git", *command], cwd=root, check=True)
+    return root
+
+
 def test_preflight_has_nothing_against_any_leg_also_of_jobs_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EXACTHEAD_CACHE", str(tmp_path))
-    declared = load(ROOT)
+    monkeypatch.setenv("EXACTHEAD_CACHE", str(tmp_path / "cache"))
+    root = repository(tmp_path / "head")
+    declared = load(root)
     # This very interpreter answers; whatever else is declared stays as it is.
     asker = Worker(python=".".join(map(str, sys.version_info[:2])), provided=sys.executable)
     harness = declared.model_copy(update={"workers": {**declared.workers, "recipes": asker}})
     selection = select(harness, Asked(jobs=tuple(harness.jobs)))
     runner = harness.runner("cpu2")
     settings = {"runner_name": "cpu2", "runner": runner, "flavour": "cpu"}
-    case = Case(harness, selection, read_head(ROOT), **settings, store=open_store(ROOT))
+    case = Case(harness, selection, read_head(root), **settings, store=open_store(root))
 
     # The machine is no fact of the repository, and no suite is selected.
     found = [problem for check in CHECKS if check != machine.check for problem in check(case)]

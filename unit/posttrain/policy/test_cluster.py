@@ -55,7 +55,9 @@ def run(place: Path, *arguments: str) -> str:
         timeout=END_S,
         check=True,
     )
-    assert ran.stderr == ""
+    # Where there is no network, as in a container, Ray says that it looked for one.
+    said = [line for line in ran.stderr.splitlines() if " network_util.cc:" not in line]
+    assert said == []
     return ran.stdout
 
 
