@@ -84,7 +84,7 @@ class Kept:
 
     def extras(self, staging_keys: Sequence[str]) -> list[dict[str, Any] | None]:
         """What was staged besides tokens."""
-        return [rows.extras(self._rows[key]) for key in staging_keys]
+        return [rows.extras(key, self._rows[key]) for key in staging_keys]
 
     def retire(self, staging_keys: Sequence[str]) -> None:
         """Keep them: every round reads them again."""

@@ -9,6 +9,10 @@ class CaptureSetupError(StackError):
     """Capture was asked for and cannot work here."""
 
 
+class StagingError(StackError):
+    """The staging area could not do what was asked; the same may be asked again."""
+
+
 class MissingRecordError(StackError):
     """Staged records that are not there; each key is named."""
 

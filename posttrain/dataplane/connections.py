@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import zmq
 
+from posttrain.dataplane.errors import UnavailableError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -45,6 +47,7 @@ class Connections:
 
         Raises:
             CancelledError: these connections were closed.
+            UnavailableError: this process can have no more sockets.
         """
         with self._lock:
             if self.closed:
@@ -55,12 +58,23 @@ class Connections:
             socket.close()
             socket = None
         if socket is None:
-            socket = plain_socket(zmq.DEALER)
-            if self._named is not None:
-                socket.setsockopt(zmq.IDENTITY, self._named())
-            socket.connect(self._address)
+            socket = self._connected()
         socket.send_multipart(frames, copy=False)
         return Call(self, socket)
+
+    def _connected(self) -> zmq.Socket[bytes]:
+        try:
+            socket = plain_socket(zmq.DEALER)
+        except zmq.ZMQError as error:
+            raise UnavailableError(
+                f"ask {self._address}",
+                f"no socket for one request more: {error}",
+                "let fewer threads call at once, or raise the process's limit of open files",
+            ) from error
+        if self._named is not None:
+            socket.setsockopt(zmq.IDENTITY, self._named())
+        socket.connect(self._address)
+        return socket
 
     def give_back(self, socket: zmq.Socket[bytes]) -> None:
         """Keep a socket on which nothing is under way for the next request."""

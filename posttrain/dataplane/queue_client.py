@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import weakref
 from concurrent.futures import CancelledError, wait
@@ -71,7 +72,8 @@ class QueueClient:
         thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         thread.start()
         # Also when the process ends: sockets must not be closed under a thread that uses them.
-        self._end = weakref.finalize(self, _end, self._loop, thread, self._client, self._units)
+        parts = self._loop, thread, self._client, self._units
+        self._end = weakref.finalize(self, _end, *parts, os.getpid())
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Start work on the loop. Cancelling the future gives it up.
@@ -235,7 +237,10 @@ def _end(
     thread: threading.Thread,
     client: AsyncTransferQueueClient,
     units: UnitCalls,
+    pid: int,
 ) -> None:
+    if pid != os.getpid():  # a fork's; the loop and its thread are the other process's
+        return
     units.close()
     wait([asyncio.run_coroutine_threadsafe(_give_up(), loop)], JOIN_S)
     loop.call_soon_threadsafe(loop.stop)

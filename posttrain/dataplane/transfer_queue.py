@@ -8,6 +8,7 @@ nothing, and a writer that dies leaves nothing to see.
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from contextlib import suppress
@@ -16,16 +17,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ray
-
 from posttrain.dataplane.batches import batches, rows_of
-from posttrain.dataplane.connect import TRANSFER_QUEUE
-from posttrain.dataplane.errors import (
-    HandleError,
-    LostRowError,
-    PlaneError,
-    UnavailableError,
+from posttrain.dataplane.bounds import (
+    DEADLINE_S,
+    START_S,
+    UNITS,
+    cluster_address,
+    in_range,
+    in_this_process,
 )
+from posttrain.dataplane.connect import TRANSFER_QUEUE
+from posttrain.dataplane.errors import HandleError, LostRowError, PlaneError, UnavailableError
 from posttrain.dataplane.late import LatePuts, Put, content_of
 from posttrain.dataplane.late_claims import LateClaims
 from posttrain.dataplane.ledger import Entry, Located, Place, known_field
@@ -40,11 +42,7 @@ if TYPE_CHECKING:
 
     from posttrain.dataplane.plane import Handle, Row, Served, Value
 
-UNITS = 2
 SERIAL_BITS = 62  # of a random number; it tells two rows apart that had one index after another
-DEADLINE_S = 20.0
-START_S = 180.0
-SHORTEST_S, LONGEST_S = 3.0, 120.0  # TransferQueue itself repeats a request after 200 s
 # A fixed threshold, so that the allocator gives the memory of large rows back when they go.
 ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(128 << 10),
@@ -67,6 +65,7 @@ class TransferQueuePlane:
         self._deadline_s = deadline_s
         self._owner = owner
         self._closed = False
+        self._pid = os.getpid()
         self._client = QueueClient(processes.name, processes.addresses)
         self._late = LatePuts(processes, self._free_late)
         self._claims = LateClaims(processes)
@@ -96,8 +95,8 @@ class TransferQueuePlane:
             UnavailableError: a process did not start.
         """
         asked = f"start a data plane of {units} storage units with a deadline of {deadline_s} s"
-        _in_range(asked, units, deadline_s)
-        _cluster(asked)
+        in_range(asked, units, deadline_s)
+        cluster_address(asked)
         chosen = ENVIRONMENT | dict(environment or {})
         processes = Processes.start(python or Path(sys.executable), chosen, units, start_s)
         try:
@@ -110,7 +109,7 @@ class TransferQueuePlane:
     def join(cls, handle: Handle) -> TransferQueuePlane:
         """Reach a plane that another process started: see `posttrain.dataplane.connect`."""
         asked = f"connect to the data plane {handle!r}"
-        here = _cluster(asked)
+        here = cluster_address(asked)
         if here != handle.get("cluster"):
             raise HandleError(
                 asked,
@@ -118,7 +117,7 @@ class TransferQueuePlane:
                 "connect from a process of the cluster in which the plane was started",
             )
         deadline_s = float(handle.get("deadline_s", 0))
-        _in_range(asked, UNITS, deadline_s)
+        in_range(asked, UNITS, deadline_s)
         processes = Processes.find(str(handle.get("name")), Deadline(deadline_s))
         processes.look(asked)
         try:
@@ -244,13 +243,13 @@ class TransferQueuePlane:
         return {
             "kind": TRANSFER_QUEUE,
             "name": self._processes.name,
-            "cluster": _cluster(asked),
+            "cluster": cluster_address(asked),
             "deadline_s": self._deadline_s,
         }
 
     def close(self) -> None:
-        """See `DataPlane.close`."""
-        if self._closed:
+        """See `DataPlane.close`. In a process that was forked it does nothing."""
+        if self._closed or self._pid != os.getpid():
             return
         self._closed = True
         self._client.close()
@@ -277,6 +276,7 @@ class TransferQueuePlane:
                 known_field(partition, self._fields[partition], field, f"put row {key!r}")
 
     def _deadline(self, asked: str) -> Deadline:
+        in_this_process(asked, self._pid)
         if self._closed:
             raise closed(asked)
         return Deadline(self._deadline_s - PROBE_S)
@@ -294,22 +294,3 @@ class TransferQueuePlane:
 
     def _free_late(self, partition: str, places: Collection[Place], deadline: Deadline) -> None:
         self._free("give back what a late put had written", deadline, partition, places)
-
-
-def _in_range(asked: str, units: int, deadline_s: float) -> None:
-    if units < UNITS or not SHORTEST_S <= deadline_s <= LONGEST_S:
-        raise HandleError(
-            asked,
-            f"{units} units and a deadline of {deadline_s} s",
-            f"give {UNITS} units or more and {SHORTEST_S:g} to {LONGEST_S:g} s",
-        )
-
-
-def _cluster(asked: str) -> str:
-    """Return the address of this process's Ray cluster."""
-    if not ray.is_initialized():
-        raise HandleError(
-            asked, "Ray is not initialised in this process", "call ray.init for the run's cluster"
-        )
-    address: str = ray.get_runtime_context().gcs_address
-    return address

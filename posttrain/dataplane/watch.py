@@ -136,7 +136,8 @@ def _late(asked: str, deadline: Deadline, processes: Processes) -> PlaneTimeoutE
     silent = [name for name in units if name not in answers]
     if silent:
         return _timeout(asked, f"{', '.join(silent)} lives but does not serve", deadline)
-    return _timeout(asked, "every storage unit serves, so the controller is late", deadline)
+    found = "every storage unit serves now; one was held up for a while, or the controller is"
+    return _timeout(asked, found, deadline)
 
 
 def _timeout(asked: str, found: str, deadline: Deadline) -> PlaneTimeoutError:

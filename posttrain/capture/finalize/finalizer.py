@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nemo_gym.token_id_capture.staging.records import staging_key
 
+from posttrain.capture.errors import StagingError
 from posttrain.capture.finalize.ledger import Ledger, forget, read_intents
 from posttrain.capture.finalize.refused import RefusedError
 from posttrain.capture.finalize.threads import Threads
@@ -89,12 +90,15 @@ class Finalizer:
         """
         try:
             await self._staged(self.staging.retire, list(staging_keys))
-        except TimeoutError:
-            raise StackError(
-                f"{len(staging_keys)} staged calls retired",
-                f"no answer from the staging area within {self.deadline_s:g} s",
-                "retire them again",
-            ) from None
+        except StackError:
+            raise
+        except Exception as error:
+            # The staging area may be somebody else's code.
+            found = f"{type(error).__name__}: {error}"
+            if isinstance(error, TimeoutError):
+                found = f"no answer from the staging area within {self.deadline_s:g} s"
+            asked = f"{len(staging_keys)} staged calls retired"
+            raise StagingError(asked, found, "retire them again") from error
         for sample_id in rows:
             forget(self.folder, sample_id)
 

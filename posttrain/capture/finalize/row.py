@@ -64,6 +64,9 @@ def linearize(
         # Of the fields that ledger and record both have there is one code each.
         cause = error.code if error.code in CAUSES else "wrong_record"
         raise RefusedError(cause, str(error)) from error
+    except (AttributeError, TypeError, ValueError) as error:
+        # A source need not validate: what it gives may be no record at all.
+        raise RefusedError("invalid_snapshot", f"{type(error).__name__}: {error}") from error
 
 
 def weight_versions(

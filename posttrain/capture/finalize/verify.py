@@ -47,9 +47,8 @@ _CAUSES: tuple[tuple[tuple[type[Exception], ...], str], ...] = (
     ((PlaneTimeoutError, TimeoutError), "staging_late"),
     ((UnavailableError,), "staging_dead"),
     ((CorruptRecordError,), "invalid_snapshot"),
-    ((StackError, ValueError, OSError), "staging_failed"),
+    ((Exception,), "staging_failed"),
 )
-_ERRORS = (StackError, ValueError, OSError)
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,14 @@ def _extras(
 
 @contextmanager
 def _staging_errors() -> Iterator[None]:
-    """Make a cause of whatever the staging area says.
+    """Make a cause of whatever the staging area says, which may be somebody else's code.
 
     Raises:
         RefusedError: in place of its error.
     """
     try:
         yield
-    except _ERRORS as error:
+    except Exception as error:
         cause = next(cause for kinds, cause in _CAUSES if isinstance(error, kinds))
         found = error.found if isinstance(error, StackError) else str(error)
         raise RefusedError(cause, f"{type(error).__name__}: {found}") from error

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from posttrain.capture.staging.rows import changed
 from posttrain.capture.staging.store import Store
 
 if TYPE_CHECKING:
@@ -74,11 +75,14 @@ class FileStore(Store):
     def _find(self, keys: Sequence[str], fields: Sequence[str]) -> Mapping[str, Row]:
         found: dict[str, Row] = {}
         for key in keys:
+            path = self._path(key)
             try:
-                with safe_open(self._path(key), framework="np") as file:
+                with safe_open(path, framework="np") as file:
                     found[key] = {name: _value(name, file.get_tensor(name)) for name in fields}
             except FileNotFoundError:
                 continue
+            except SafetensorError as error:
+                raise changed(key, f"{path}: {error}") from error
         return found
 
     def _delete(self, keys: Sequence[str]) -> None:

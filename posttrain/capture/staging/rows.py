@@ -65,31 +65,44 @@ def decode(key: str, row: Row) -> StagedCallBaseSnapshot:
     Raises:
         CorruptRecordError: a row of another call, or with columns of other lengths.
     """
-    scalars = _scalars(row)
+    scalars = _scalars(key, row)
     del scalars[_ATTACHMENTS]
     columns = {name: np.asarray(row[field]).tolist() for field, (name, _) in _ARRAYS.items()}
     snapshot = StagedCallBaseSnapshot.model_construct(**scalars, **columns)
     found = staging_key(snapshot.rollout_id, snapshot.model_call_id)
     lengths = [len(column) for column in columns.values()]
     if found != key or lengths != [snapshot.delta_len] * len(columns):
-        raise CorruptRecordError(
-            f"the staged call {key}",
-            f"{found} with {snapshot.delta_len} tokens and columns of {lengths}",
-            "stage it again: the row was changed after it was written",
-        )
+        raise changed(key, f"{found} with {snapshot.delta_len} tokens and columns of {lengths}")
     return snapshot
 
 
-def identity(row: Row) -> tuple[str, str]:
-    """Gym's digest of the record, and the SHA-256 of its attachments."""
-    scalars = _scalars(row)
+def changed(key: str, found: str) -> CorruptRecordError:
+    """Say that a row is not what was staged under its key."""
+    return CorruptRecordError(
+        f"the staged call {key}",
+        found,
+        "make its rollout again: the row was changed after it was written",
+    )
+
+
+def identity(key: str, row: Row) -> tuple[str, str]:
+    """Gym's digest of the record, and the SHA-256 of its attachments.
+
+    Raises:
+        CorruptRecordError: the row has no such thing.
+    """
+    scalars = _scalars(key, row)
     return str(scalars["digest"]), str(scalars[_ATTACHMENTS])
 
 
-def extras(row: Row) -> dict[str, Any] | None:
-    """The extras of a row with the field ``extras``; None when the call has none."""
+def extras(key: str, row: Row) -> dict[str, Any] | None:
+    """The extras of a row with the field ``extras``; None when the call has none.
+
+    Raises:
+        CorruptRecordError: they are not JSON.
+    """
     stored = octets(row, "extras")
-    return json.loads(stored) if stored else None
+    return _parsed(key, "extras", stored) if stored else None
 
 
 def nbytes(row: Row) -> int:
@@ -116,8 +129,8 @@ def octets(row: Row, field: str) -> bytes:
     return value
 
 
-def _scalars(row: Row) -> dict[str, Any]:
-    scalars: dict[str, Any] = json.loads(octets(row, "record"))
+def _scalars(key: str, row: Row) -> dict[str, Any]:
+    scalars = _parsed(key, "record", octets(row, "record"))
     if (found := scalars.keys() - {_ATTACHMENTS}) != _SCALARS:
         raise CorruptRecordError(
             f"a staged call with the fields {', '.join(sorted(_SCALARS))}",
@@ -125,6 +138,16 @@ def _scalars(row: Row) -> dict[str, Any]:
             "read it with the version of Gym that staged it",
         )
     return scalars
+
+
+def _parsed(key: str, field: str, stored: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(stored)
+    except ValueError as error:
+        raise changed(key, f"{field} of {len(stored)} bytes: {error}") from error
+    if not isinstance(parsed, dict):
+        raise changed(key, f"{field}: {type(parsed).__name__} instead of an object")
+    return parsed
 
 
 def _canonical(value: Mapping[str, Any]) -> bytes:

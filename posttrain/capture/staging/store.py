@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from nemo_gym.token_id_capture.staging import StagedCallRecord, StageResult, staging_key
+from safetensors import SafetensorError
 
 from posttrain.capture.errors import MissingRecordError
 from posttrain.capture.staging import rows
@@ -68,17 +69,23 @@ class Store(ABC):
 
         Raises:
             MissingRecordError: keys that are not staged.
+            CorruptRecordError: extras that are not what was staged.
         """
-        return [rows.extras(row) for row in self._all(staging_keys, ("extras",))]
+        found = self._all(staging_keys, ("extras",))
+        return [rows.extras(key, row) for key, row in zip(staging_keys, found, strict=True)]
 
     def attachments(self, key: str) -> dict[str, Any]:
         """Fetch the attachments of one call by name; none give an empty mapping.
 
         Raises:
             MissingRecordError: it is not staged.
+            CorruptRecordError: they are not what was staged.
         """
         (row,) = self._all([key], ("attachments",))
-        return unpack(rows.octets(row, "attachments"))
+        try:
+            return unpack(rows.octets(row, "attachments"))
+        except SafetensorError as error:
+            raise rows.changed(key, f"attachments: {error}") from error
 
     def sizes(self, staging_keys: Sequence[str]) -> list[int]:
         """Bytes that each staged call takes: all fields, without what the store itself adds.
@@ -120,7 +127,7 @@ class Store(ABC):
     def _conflict(self, key: str, row: Row) -> str:
         """Say how what is staged under a key differs from a row; nothing when it does not."""
         (staged,) = self._all([key], ("record",))
-        was, now = rows.identity(staged), rows.identity(row)
+        was, now = rows.identity(key, staged), rows.identity(key, row)
         if was == now:
             return ""
         if was[0] == now[0]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from posttrain.capture.errors import (
     CorruptRecordError,
     EvictedRecordError,
     MissingRecordError,
+    StagingError,
 )
 from posttrain.capture.settings import CaptureSettings
 from posttrain.capture.staging import open_store, rows
@@ -238,12 +240,91 @@ def test_a_closed_database_is_opened_again_by_who_needs_it(tmp_path: Path) -> No
     store.close()
 
 
+def test_a_file_that_was_damaged_is_corrupt_for_who_reads_or_stages_it(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    assert store.stage(record("r", "c")).ok
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:4], whole[:-1], b"\xff" * len(whole)):
+        file.write_bytes(damaged)
+        for read in (store.fetch, store.extras, store.sizes):
+            with pytest.raises(CorruptRecordError, match="the staged call r/c") as caught:
+                read(["r/c"])
+            assert str(file) in caught.value.found
+        refused = store.stage(record("r", "c"))
+        assert not refused.ok
+        assert "CorruptRecordError" in str(refused.error)
+    file.write_bytes(whole)
+    assert store.fetch(["r/c"])[0].model_call_id == "c"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("token_ids", b"123", "token_ids of 3 bytes"),
+        ("record", b"{", "record of 1 bytes"),
+        ("record", b"[]", "record: list instead of an object"),
+        ("record", b"\xff\xfe\x00", "record of 3 bytes"),
+        ("extras", b"{", "extras of 1 bytes"),
+        ("attachments", b"{", "attachments: "),
+    ],
+)
+def test_a_field_that_was_damaged_is_corrupt(
+    tmp_path: Path, field: str, value: bytes, found: str
+) -> None:
+    store = SqliteStore(tmp_path / "staged")
+    assert store.stage(record("r", "c")).ok
+    with sqlite3.connect(tmp_path / "staged") as other:
+        other.execute(f"UPDATE staged SET {field} = ?", (value,))  # noqa: S608 - from the test
+    other.close()
+    reads = {"extras": store.extras, "attachments": lambda keys: store.attachments(keys[0])}
+    with pytest.raises(CorruptRecordError, match="the staged call r/c") as caught:
+        reads.get(field, store.fetch)(["r/c"])
+    assert caught.value.found.startswith(found)
+    store.close()
+
+
+def test_a_database_that_was_damaged_is_named(tmp_path: Path) -> None:
+    database = tmp_path / "staged"
+    store = SqliteStore(database)
+    assert store.stage(record("r", "c")).ok
+    store.close()
+    database.write_bytes(b"something else, and long enough for a header of a database" * 100)
+    for asked, call in (
+        ("fetch 1 staged calls", lambda: store.fetch(["r/c"])),
+        ("retire 1 staged calls", lambda: store.retire(["r/c"])),
+    ):
+        with pytest.raises(StagingError, match="DatabaseError") as caught:
+            call()
+        assert caught.value.asked == f"{asked} in {database}"
+    refused = store.stage(record("r", "c"))
+    assert not refused.ok
+    assert "StagingError: stage r/c in" in str(refused.error)
+
+
+def test_a_database_has_as_many_connections_as_are_used_at_once(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "staged")
+
+    def stage(number: int) -> None:
+        assert store.stage(record("r", f"c{number}")).ok
+
+    for number in range(40):
+        thread = threading.Thread(target=stage, args=(number,))
+        thread.start()
+        thread.join()
+    assert len(store.fetch([f"r/c{number}" for number in range(40)])) == 40
+    assert len(store._idle) == 1
+    with store._connection(), store._connection():
+        store.close()
+    assert store._idle == []
+
+
 def test_a_database_flushes_every_commit(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "staged")
-    connection = store._connection()
-    # 2 is FULL: in WAL mode every transaction is synced.
-    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with store._connection() as connection:
+        # 2 is FULL: in WAL mode every transaction is synced.
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     store.close()
     with sqlite3.connect(tmp_path / "staged") as other:
         assert other.execute("SELECT count(*) FROM staged").fetchone() == (0,)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from posttrain.config import dataplane as recipe
-from posttrain.dataplane.transfer_queue import LONGEST_S, SHORTEST_S
+from posttrain.dataplane.bounds import LONGEST_S, SHORTEST_S
 from unit.posttrain.controller.peers import LATENESS, Fate
 
 if TYPE_CHECKING:

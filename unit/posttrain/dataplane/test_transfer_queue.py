@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from posttrain.dataplane import (
     EvictedError,
+    HandleError,
     LostRowError,
     PlaneError,
     connect,
@@ -54,6 +56,31 @@ def test_each_storage_unit_counts_the_puts_gets_and_clears_that_it_served(
         assert after[name].clears - middle[name].clears == (1 if held[name] else 0)
         assert after[name].rows == before[name].rows
     assert len(set(plane.pids().values())) == len(plane.pids()) == 4
+
+
+# Ray has threads, of which Python warns whoever forks.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_that_was_forked_is_told_to_connect_and_closes_nothing(
+    plane: TransferQueuePlane, partition: str
+) -> None:
+    plane.put(partition, rows("a"))
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            for call in (
+                lambda: plane.get(partition, ["a"], FIELDS),
+                lambda: plane.put(partition, rows("b")),
+                plane.handle,
+            ):
+                with pytest.raises(HandleError, match=f"was forked from process {os.getppid()}"):
+                    call()
+            plane.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert plane.get(partition, ["a"], ["number"])
 
 
 def test_clearing_gives_the_memory_of_the_units_back(

@@ -23,6 +23,7 @@ from nemo_gym.token_id_capture.staging import (
 )
 from nemo_gym.token_id_capture.staging.records import RolloutManifest
 
+from posttrain.capture.errors import StagingError
 from posttrain.capture.finalize.causes import CAUSES
 from posttrain.capture.finalize.finalizer import Finalizer
 from posttrain.capture.finalize.words import Finalized, Scored
@@ -303,6 +304,64 @@ def test_a_record_that_a_plane_has_cleared_is_evicted_and_not_just_missing() -> 
         plane.clear("capture", ["gone/call-0"])
         found = [made.finalize(rollout, response) for rollout, response in responses.items()]
     assert [each.cause for each in found] == ["staged_evicted", None]
+
+
+def fail(error: Exception) -> Callable[..., Any]:
+    def call(*_: Any) -> Any:
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (RuntimeError("boom"), "staging_failed"),
+        (KeyError("row"), "staging_failed"),
+        (ConnectionResetError("gone"), "staging_failed"),
+        (TimeoutError("slow"), "staging_late"),
+    ],
+)
+def test_whatever_a_store_of_somebody_elses_raises_is_a_cause(error: Exception, cause: str) -> None:
+    with rollouts() as made:
+        response = made.roll_out("r", [([1], [2], [0.0])])
+        made.change = fail(error)
+        found = made.finalize("r", response)
+    assert (found.cause, found.detail) == (cause, f"{type(error).__name__}: {error}")
+    assert found.staging_keys == ("r/call-0",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: [None],
+        lambda _: ["text"],
+        lambda _: None,
+        lambda them: [them[0].model_copy(update={"token_ids_delta": None})],
+        lambda them: [them[0].model_copy(update={"token_ids_delta": ["1", "2"]})],
+        lambda them: [them[0].model_copy(update={"token_mask_delta": [0.0, None]})],
+        lambda them: [them[0].model_copy(update={"delta_len": "2"})],
+    ],
+)
+def test_what_a_source_gives_instead_of_records_is_no_row(change: Callable[[Any], Any]) -> None:
+    with rollouts() as made:
+        response = made.roll_out("r", [([1], [2], [0.0])])
+        made.change = change
+        found = made.finalize("r", response)
+    assert found.sample is None
+    assert CAUSES[found.cause or ""].origin == "receipt"
+
+
+def test_a_store_of_somebody_elses_that_cannot_retire_is_named() -> None:
+    with rollouts() as made:
+        finalizer = Finalizer(made, made, made.folder / "ledger", 60.0)
+        made.store.retire = fail(RuntimeError("boom"))  # type: ignore[method-assign]
+        with pytest.raises(StagingError) as caught:
+            asyncio.run(finalizer.retire(["r/a", "r/b"]))
+    assert (caught.value.asked, caught.value.found) == (
+        "2 staged calls retired",
+        "RuntimeError: boom",
+    )
 
 
 @pytest.mark.parametrize(
